@@ -171,5 +171,5 @@ def test_the_operation_that_is_not_proved_is_named(boundcheck: Command, tmp_path
         lines = [line for line in done.stdout.splitlines() if line.strip().startswith("not proved:")]
         assert len(lines) == (2 if command[0] == "check" else 1), command  # there, also of the ball around w*
         assert reason in lines[0]
-        assert "where that is has no proof" in lines[-1] or command[0] != "check"
+        assert "whose position is not proved" in lines[-1] or command[0] != "check"
     assert "--explain NAME" in boundcheck("constants", f"{tmp_path / 'own.py'}:problem").stdout

@@ -1,1 +1,1 @@
-"""A bilevel problem as an object: maps, iterations, derivatives and their structure."""
+"""A bilevel problem as an object: its maps, iterations, derivatives and structure."""

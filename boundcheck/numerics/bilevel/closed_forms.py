@@ -1,4 +1,4 @@
-"""Constants that a problem knows in closed form, and the ball on which suprema over w are taken."""
+"""Constants of a problem in closed form, and the ball over which suprema are taken."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from boundcheck.side import Side
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """The w with ‖w − point‖ ≤ radius; `centre` says in words what the point is: "0" or "w_star"."""
+    """The ball of all w with ‖w − point‖ ≤ radius. `centre` names the point: "0" or "w_star"."""
 
     centre: str
     point: Tensor
@@ -23,7 +23,7 @@ class Region:
 
     @property
     def reach(self) -> float:
-        """sup ‖w‖ over it."""
+        """The supremum of ‖w‖ over the ball."""
         return float(self.point.norm()) + self.radius
 
     @property
@@ -33,22 +33,22 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class ClosedForms:
-    """Constants that a problem knows in closed form, proved where the formulas are written.
+    """Constants of a problem in closed form. The proofs are next to the formulas.
 
     Attributes
     ----------
     everywhere : callable (lam) -> sequence of Constant
-        Those that depend on λ alone: what there is of mu, L, kappa, alpha, grad_alpha, q and D.
+        The constants that depend on λ alone: any of mu, L, kappa, alpha, grad_alpha, q and D.
     on : callable (lam, region) -> sequence of Constant
-        Those that depend on λ and on a region of w: what there is of L_E, L_Phi, nu_1, nu_2, eta_1, eta_2, hat_rho_1
-        and hat_rho_2, and of q, if none serves for all w. They need to hold only between a w of the region and w*.
+        The constants that depend on λ and on a region of w: any of L_E, L_Phi, nu_1, nu_2, eta_1, eta_2, hat_rho_1 and
+        hat_rho_2, and q if `everywhere` has none. They need to hold only between a w of the region and w*.
     """
 
     everywhere: Callable[[Tensor], Sequence[Constant]]
     on: Callable[[Tensor, Region], Sequence[Constant]]
 
 
-RAISED_BY = 1e3  # how many ε of its dtype an upper bound is raised by, so that rounding does not put it below the truth
+RAISED_BY = 1e3  # upper bounds are multiplied by 1 + this many ε of their dtype, to stay upper bounds after rounding
 
 
 def closed_form(
@@ -68,7 +68,7 @@ def closed_form(
         The region of w for which the value holds; all w by default.
     exact : bool
         Whether the value is exact up to rounding. If False, the default, it is an upper bound and is multiplied by
-        1 + 1000ε, so that rounding does not put it below the truth; ε is that of the dtype of `value`.
+        1 + 1000ε with the ε of its dtype, so that it stays an upper bound after rounding.
 
     Returns
     -------

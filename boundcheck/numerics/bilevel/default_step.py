@@ -1,4 +1,4 @@
-"""The step size of a loss for which the user gives none."""
+"""The default step size for a loss."""
 
 from __future__ import annotations
 
@@ -15,26 +15,25 @@ from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
 from boundcheck.numerics.program.recorded_program import Declined
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # of w and λ
-TRIALS, STEPS = 8, 100  # steps that are tried, and gradient steps with each
-SETTLE = 20  # steps of half the size, where those of a trial swing to and fro
-NEWTON = 6  # Newton steps at most from there to the solution
-LARGER_BY = 1e-6  # relative; a smaller increase of curvature does not count
-LARGEST_PROVED_DIM = 400  # entries of w up to which curvature over a ball is proved
-SHARE = 0.95  # of 2/L, where μ is not known or the loss is not strictly convex, so that 2/(μ+L) is at the very edge
-WIDER = 1.2  # than the ball from the start to where the steps lead
-LARGEST_RATIO = 4  # a proved L is used if it is at most this many times the curvature at the points that were tried
+TRIALS, STEPS = 8, 100  # number of step sizes that are tried, and of gradient steps with each
+SETTLE = 20  # number of half steps if the steps of a trial oscillate
+NEWTON = 6  # the most Newton steps after them
+LARGER_BY = 1e-6  # a relative increase of curvature up to this is ignored
+LARGEST_PROVED_DIM = 400  # the most entries of w for which curvature over a ball is proved
+SHARE = 0.95  # the step is this times 2/L if μ is unknown or 0, because 2/(μ+L) would be the stability limit
+WIDER = 1.2  # factor on the radius of the ball between the start and the last iterate
+LARGEST_RATIO = 4  # a proved L is used if it is at most this many times the curvature at the tested points
 
 
 @torch.no_grad()
 def default_step(loss: Loss, w0: Tensor, lam: Tensor) -> float:
-    """2/(μ+L) with the curvature over the balls in which the iterates stay, where the program proves it.
+    """Return 2/(μ+L) for the curvature of the loss, over the balls of the iterates if the program proves it.
 
-    First 2/(μ+L) of the Hessian at the start, and of every point to which gradient descent with that step leads: where
-    the Hessian at their end is larger, or they leave the finite numbers, the step gets smaller and is tried again. A
-    step that is too long for the solution makes gradient descent swing around it, through points of smaller curvature;
-    so shorter steps follow, and the Hessian is looked at where they lead. If the program of the loss then bounds the
-    Hessian over the whole ball by not much more, that bound is taken, so that the step contracts not only at the points
-    that were looked at.
+    The first trial uses the Hessian at the start. If gradient descent with this step leads to a point of larger
+    curvature, or overflows, a smaller step is tried. If the step is too long near the solution, the iterates oscillate
+    around it at points of smaller curvature. In this case half steps follow, and the curvature at their end counts.
+    Finally, if the program of the loss gives a bound on the Hessian over the whole ball that is not much larger, this
+    bound is used. Then the step contracts on the whole ball, not only at the tested points.
     """
     at_lam = lambda w: loss(w, lam)  # noqa: E731
     slope = torch.func.grad(at_lam)
@@ -56,7 +55,7 @@ def default_step(loss: Loss, w0: Tensor, lam: Tensor) -> float:
             continue
         curvature = extreme_curvature(at_lam, w)
         if not float(curvature.L) > L * (1 + LARGER_BY) and bool(before @ after < 0) and _moves(w, alpha * after):
-            curvature = extreme_curvature(at_lam, settled(slope, w, alpha))
+            curvature = extreme_curvature(at_lam, near_solution(slope, w, alpha))
         if not float(curvature.L) > L * (1 + LARGER_BY):
             break
         mu, L = min(mu, float(curvature.mu.clamp(min=0))), float(curvature.L)
@@ -70,12 +69,12 @@ def _best(mu: float, L: float) -> float:
 
 
 def _moves(w: Tensor, step: Tensor) -> bool:
-    """Whether a step is more than rounding."""
+    """Return whether a step is more than rounding."""
     return bool(step.norm() > torch.finfo(w.dtype).eps ** 0.5 * w.norm())
 
 
-def settled(slope: Callable[[Tensor], Tensor], w: Tensor, alpha: float) -> Tensor:
-    """Where shorter steps lead from w: to the solution, if Newton's method finds it from there, or else near it."""
+def near_solution(slope: Callable[[Tensor], Tensor], w: Tensor, alpha: float) -> Tensor:
+    """Take half steps and then Newton steps from w, and return a point near the solution."""
     for _ in range(SETTLE):
         w = w - alpha / 2 * slope(w)
     if w.numel() > LARGEST_PROVED_DIM:
@@ -95,7 +94,7 @@ def settled(slope: Callable[[Tensor], Tensor], w: Tensor, alpha: float) -> Tenso
 
 
 def _proved(loss: Loss, w0: Tensor, lam: Tensor, end: Tensor, mu: float, L: float) -> float:
-    """The step for the curvature over the balls around `end` and 0; that for μ and L where nothing better is proved."""
+    """Return the step for the proved curvature over the balls around `end` and 0, or the step for μ and L."""
     if w0.numel() > LARGEST_PROVED_DIM:
         return _best(mu, L)
     balls = ((end, float((w0 - end).norm())), (torch.zeros_like(end), 2 * float(end.norm())))

@@ -1,8 +1,8 @@
-"""Check the derivatives of autograd, ∂₁Φ, ∂₂Φ, ∇₁E and ∇₂E, against the functions at random points.
+"""Comparison of autograd's derivatives ∂₁Φ, ∂₂Φ, ∇₁E and ∇₂E with the functions at random points.
 
-A stop-gradient (`detach()`, `no_grad()`, `.data`, a wrong backward) makes autograd's derivative wrong, and every
-result that of another problem. A legal one is the frozen step α(λ) of Φ = w − α(λ)∇₁ℓ: ∂₂Φ is right at w(λ), where
-∇₁ℓ = 0, and nowhere else; so ∂₂Φ is compared at w(λ) only, and elsewhere the derivative of ∇₁ℓ by λ.
+A stop-gradient (`detach()`, `no_grad()`, `.data`, a wrong backward) makes autograd's derivative wrong, and then every
+result belongs to another problem. The fixed step α(λ) of Φ = w − α(λ)∇₁ℓ is a legal stop-gradient: ∂₂Φ is right only at
+w(λ), where ∇₁ℓ = 0. So ∂₂Φ is compared at w(λ) only, and the derivative of ∇₁ℓ by λ at other points.
 """
 
 from __future__ import annotations
@@ -23,29 +23,28 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.program import operation_tangents
 from boundcheck.numerics.program.finite_differences import Line, LineAgreement, compare
 
-LINES = 8  # at most, for each derivative
-HOPELESS = 4  # stop after this many lines that decide nothing
+LINES = 8  # the most lines for each derivative
+HOPELESS = 4  # stop after this many lines without a decision
 LARGE = 100_000  # with more entries of w and λ, use two lines only
-ARRIVAL = 100  # steps of Φ on the way to a fixed point
-ARRIVED = 1e3  # times closer than need be, no further step is worth it
-NEWTON = 10  # steps of Newton's method after them
-SMALL = 100  # entries of w up to which it is tried
-_ARRIVED: WeakKeyDictionary[Problem, tuple[str, ...]] = (
-    WeakKeyDictionary()
-)  # with the derivatives that differed from those of the operations
+ARRIVAL = 100  # the most steps of Φ towards a fixed point
+ARRIVED = 1e3  # stop these steps if w is this many times closer than necessary
+NEWTON = 10  # the most Newton steps after them
+SMALL = 100  # the most entries of w for Newton's method
+# For each problem that was accepted: derivatives that differ a little from the derivatives of the operations.
+_ARRIVED: WeakKeyDictionary[Problem, tuple[str, ...]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class Confirmation:
-    """Which derivatives finite differences could not confirm, each with the reason; none was refuted."""
+    """The derivatives that finite differences could not confirm, each with the reason. None was refuted."""
 
     unconfirmed: tuple[str, ...] = ()
-    by_operations: tuple[str, ...] = ()  # those among them that differ a little from the derivatives of the operations
+    by_operations: tuple[str, ...] = ()  # the unconfirmed ones that differ a little from the operations' derivatives
 
 
 @dataclass(frozen=True, eq=False)
 class _Question:
-    """One derivative: what it is called, of which function of the user, by which argument."""
+    """A derivative to compare: its name, the user's function, the argument, and lines along which it is compared."""
 
     derivative: str
     function: str
@@ -57,28 +56,28 @@ class _Question:
 def confirm(
     problem: Problem, lam: Tensor, w_star: Tensor | None = None, between: Callable[[], None] | None = None
 ) -> Confirmation:
-    """Compares autograd's derivatives with finite differences at random points.
+    """Compare autograd's derivatives with finite differences at random points.
 
     Parameters
     ----------
-    problem
-        whose Φ, E and, where there is one, ℓ.
-    lam
-        a λ inside the domain.
-    w_star
-        w(λ), if it is known; ∂₂Φ is compared only then.
-    between
-        called before each derivative.
+    problem : Problem
+        The problem with Φ, E and, if there is a loss, ℓ.
+    lam : Tensor
+        A λ in the domain.
+    w_star : Tensor, optional
+        w(λ), if it is known. ∂₂Φ is compared only if it is given.
+    between : callable () -> None, optional
+        Called before each derivative.
 
     Returns
     -------
     Confirmation
-        the derivatives that finite differences could not confirm, with the reason.
+        The derivatives that finite differences could not confirm, with the reasons.
 
     Raises
     ------
     UserCodeError
-        if a derivative is clearly another one than that of the function.
+        If a derivative is clearly wrong.
     """
     source = LineSource.of(problem, lam, w_star)
     questions = _of_both(source)
@@ -92,21 +91,21 @@ def confirm(
             _Question("∇₁²ℓ", function, "params", source.by_w(derivative_by_w(source, slope), slope, unit=1)),
             _Question("∇₂₁ℓ", function, "hparams", source.by_lam(slope, unit=1)),
         ]
-    solved = () if w_star is None else _at_solution(LineSource.of(problem, lam, w_star), w_star, []).unconfirmed
-    known = _ARRIVED.get(problem) if torch.equal(lam, problem.lam) else None
-    new = (w_star is None and known is None) or problem.d + problem.n > LARGE
-    return _answers(problem, questions, solved + (known or ()), through=new, between=between)
+    at_w_star = () if w_star is None else _at_solution(LineSource.of(problem, lam, w_star), w_star, []).unconfirmed
+    from_arrival = _ARRIVED.get(problem) if torch.equal(lam, problem.lam) else None
+    new = (w_star is None and from_arrival is None) or problem.d + problem.n > LARGE
+    return _answers(problem, questions, at_w_star + (from_arrival or ()), through=new, between=between)
 
 
 @torch.no_grad()
 def at_solution(problem: Problem, lam: Tensor, w_star: Tensor) -> Confirmation:
-    """The same for ∂₂Φ at w(λ), and for ∂₁Φ, ∇₁E and ∇₂E around it, where they may be wrong though right at w_0."""
+    """Compare ∂₂Φ at w(λ), and ∂₁Φ, ∇₁E and ∇₂E around w(λ), where they may be wrong even if they are right at w_0."""
     source = LineSource.of(problem, lam, w_star)
     return _at_solution(source, w_star, _of_both(source))
 
 
 def _of_both(source: LineSource) -> list[_Question]:
-    """∂₁Φ, ∇₁E and ∇₂E at the points of the source."""
+    """Return the comparisons for ∂₁Φ, ∇₁E and ∇₂E at the points of the source."""
     problem = source.problem
     return [
         _Question("∂₁Φ", _map_of(problem), "params", source.by_w(phi_by_w(source), problem.phi_at, unit=-1)),
@@ -131,16 +130,16 @@ def _at_solution(source: LineSource, w_star: Tensor, others: list[_Question]) ->
 
 @torch.no_grad()
 def on_arrival(problem: Problem) -> None:
-    """Refuse a new problem whose derivatives are not those of its functions; what is undecided is left for later.
+    """Refuse a new problem with wrong derivatives. Undecided derivatives are compared again later.
 
-    ∂₂Φ is compared at a fixed point, if steps of Φ from w_0, or Newton's method after them, come close to one.
+    ∂₂Φ is compared at a fixed point, if steps of Φ from w_0 or Newton's method after them come close to one.
 
     Raises
     ------
     InputError
-        if ∂₁Φ is declared symmetric, and is not.
+        If ∂₁Φ is declared symmetric and is not.
     UserCodeError
-        if a derivative is clearly another one than that of the function.
+        If a derivative is clearly wrong.
     """
     if problem.symmetric and problem.inner_at is None and problem.d > 1:
         _refuse_unless_symmetric(problem)
@@ -154,26 +153,26 @@ def on_arrival(problem: Problem) -> None:
 
 
 def carry_over(problem: Problem, other: Problem) -> None:
-    """Remember of a copy with the same functions what was found when the problem arrived."""
+    """Store the result of `on_arrival` for a copy of the problem with the same functions."""
     if problem in _ARRIVED:
         _ARRIVED[other] = _ARRIVED[problem]
 
 
 def is_close(problem: Problem, lam: Tensor, w: Tensor) -> bool:
-    """Is w close enough to w(λ) for ∂₂Φ of a frozen step to be that of the function?"""
+    """Return whether w is so close to w(λ) that ∂₂Φ with a fixed step equals the derivative of the function."""
     with torch.no_grad():
         residual = float((problem.phi_at(w, problem.prepare(lam)) - w).norm())
     return _is_close(problem, w, residual)
 
 
 def _is_close(problem: Problem, w: Tensor, residual: float) -> bool:
-    """Is w, with this ‖w − Φ(w)‖, close enough to w(λ) for ∂₂Φ to be that of the function?"""
+    """Return whether ‖w − Φ(w)‖ = residual is so small that ∂₂Φ with a fixed step is the derivative of the function."""
     size = max(float(w.norm()), float((w - problem.w0).norm()))
     return residual <= math.sqrt(torch.finfo(w.dtype).eps) * size
 
 
 def _near_solution(problem: Problem) -> Tensor | None:
-    """Where some steps of Φ from w_0 lead, and from there Newton's method in few dimensions; None if not close."""
+    """Return a point close to w(λ), by steps of Φ from w_0 and then Newton's method for small d; None if not close."""
     ready, w = problem.prepare(problem.lam), problem.w0
     for _ in range(ARRIVAL):
         before, w = w, problem.phi_at(w, ready)
@@ -181,10 +180,10 @@ def _near_solution(problem: Problem) -> Tensor | None:
             break
     for _ in range(NEWTON):
         excess = w - problem.phi_at(w, ready)
-        left = float(excess.norm())
-        if _is_close(problem, w, left):
+        residual = float(excess.norm())
+        if _is_close(problem, w, residual):
             return w
-        if problem.d > SMALL or not math.isfinite(left):
+        if problem.d > SMALL or not math.isfinite(residual):
             break
         linearised, eye = Linearisation(problem.phi_at, w, ready), torch.eye(problem.d, dtype=w.dtype, device=w.device)
         step, info = torch.linalg.solve_ex(eye - torch.stack([linearised.d1_T(e) for e in eye]), excess)
@@ -198,10 +197,10 @@ def _refuse_unless_symmetric(problem: Problem) -> None:
     """Test ∂₁Φ at the start, after a step, and at a random point near both."""
     source = LineSource.of(problem, problem.lam, None)
     for w in (*source.bases, source.bases[0] + APART_W * source.near * source.draw(problem.w0)):
-        tried = symmetry.trial(linearise(problem, w, source.prepared))
-        if not tried.is_symmetric:
+        trial = symmetry.trial(linearise(problem, w, source.prepared))
+        if not trial.is_symmetric:
             raise InputError(
-                f"{problem.name}: symmetric=True, and ∂₁Φ is not symmetric (uᵀ∂₁Φv − vᵀ∂₁Φu = {float(tried.gap):.2e} "
+                f"{problem.name}: symmetric=True, and ∂₁Φ is not symmetric (uᵀ∂₁Φv − vᵀ∂₁Φu = {float(trial.gap):.2e} "
                 "for random u, v); leave symmetric out"
             )
 

@@ -1,4 +1,4 @@
-"""Lines through random points of w and λ, along which the derivatives of a problem can be compared."""
+"""Lines through random points of w and λ, along which derivatives of a problem are compared with finite differences."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.program.finite_differences import Line
 
-APART_W = 0.5  # how far from the iterates points lie, relative
-APART_LAM = 0.05  # how far from λ
-ALIKE = 10  # two scales count as the same up to this factor
+APART_W = 0.5  # relative distance of the points from the iterates
+APART_LAM = 0.05  # relative distance of the points from λ
+ALIKE = 10  # two scales count as equal up to this factor
 
 
 @dataclass(frozen=True, eq=False)
 class LineSource:
-    """Draws points around the first iterates, at their scale and at that of 1, and lines through them."""
+    """Draws points around the first iterates, at the scale of the iterates and at scale 1, and lines through them."""
 
     problem: Problem
     lam: Tensor
@@ -40,12 +40,12 @@ class LineSource:
         return cls(problem, lam, prepared, (after, w0), near, torch.Generator(device="cpu").manual_seed(17))
 
     def draw(self, like: Tensor, signs: bool = False) -> Tensor:
-        """Normal numbers, or signs, the same on every device."""
+        """Draw normal numbers, or signs, the same on every device."""
         numbers = torch.randn(like.numel(), generator=self.generator, dtype=torch.float64)
         return (numbers.sign() if signs else numbers).to(dtype=like.dtype, device=like.device)
 
     def points(self) -> Iterator[tuple[Tensor, Tensor, bool]]:
-        """Endless points, each with its scale and whether iterates have that scale."""
+        """Yield points without end, each with its scale and whether the iterates have this scale."""
         wide = self.near.clamp(min=1.0)
         while True:
             for scale in (self.near, wide):
@@ -55,7 +55,7 @@ class LineSource:
     def by_w(
         self, gradient_of: Callable[[Tensor, Tensor], Tensor], function: Function, unit: int = 0
     ) -> Iterator[Line]:
-        """Lines in w; values of the function are in units of w to the power of −`unit`."""
+        """Yield lines in w. The values of the function scale like w to the power −`unit`."""
         for w, scale, natural in self.points():
             c = self.cotangent(function, w, scale, unit)
             floor = 4 * math.sqrt(torch.finfo(w.dtype).eps * w.numel()) if unit == -1 else 0.0
@@ -63,7 +63,7 @@ class LineSource:
             yield Line(lambda w: function(w, self.prepared.ready), gradient_of, w, u, c, floor, may_refute=natural)
 
     def by_lam(self, function: Function, unit: int = 0) -> Iterator[Line]:
-        """Lines in λ, at points beside λ in its domain."""
+        """Yield lines in λ, through points of the domain near λ."""
         scale = _filled(self.lam.abs())
         for w, w_scale, natural in self.points():
             lam = self.lam + APART_LAM * scale * self.draw(self.lam)
@@ -73,7 +73,7 @@ class LineSource:
             yield replace(self.line_in_lam(function, w, lam, scale, c), may_refute=natural)
 
     def by_lam_at(self, w: Tensor) -> Iterator[Line]:
-        """Lines in λ of Φ, through λ itself at w."""
+        """Yield lines in λ for Φ at w, through λ itself."""
         scale, w_scale = _filled(self.lam.abs()), _filled(w.abs())
         while True:
             c = self.cotangent(self.problem.phi_at, w, w_scale, -1)
@@ -112,6 +112,6 @@ def derivative_by_w(source: LineSource, function: Function) -> Callable[[Tensor,
 
 
 def _filled(scale: Tensor) -> Tensor:
-    """The scale of every entry; entries with scale 0 get the median of the others, or 1."""
+    """Return the scale of every entry. Entries with scale 0 get the median of the others, or 1 if there are none."""
     positive = scale[scale > 0]
     return torch.where(scale > 0, scale, positive.median() if positive.numel() else torch.ones_like(scale[:1]))

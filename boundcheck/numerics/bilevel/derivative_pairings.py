@@ -1,4 +1,4 @@
-"""Derivatives of Φ and E as functions of w, paired with vectors, and the derivatives of such pairings, for suprema."""
+"""Derivatives of Φ and E as functions of w, paired with vectors, and derivatives of the pairings. Suprema use them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from boundcheck.numerics.bilevel.prepared import Cotangents, Leaves
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Ready
 
-Form = Callable[[Tensor, Tensor], Cotangents]  # (w, v) ↦ F(w)ᵀv for rows of both, or F(w) where v is empty
+Form = Callable[[Tensor, Tensor], Cotangents]  # (w, v) ↦ F(w)ᵀv for rows w and v, or F(w) if v is empty
 
 
 class Derivative(Enum):
@@ -33,11 +33,11 @@ class Derivative(Enum):
         return self in (Derivative.D2_PHI, Derivative.D2_E)
 
     def function(self, problem: Problem) -> Function:
-        """What is differentiated."""
+        """Return the function that is differentiated."""
         return problem.phi_at if self.is_of_phi else problem.outer_at
 
     def form(self, problem: Problem, leaves: Leaves, ready: Ready) -> Form:
-        """Its pairing with rows v, with the graph; a derivative by λ comes as cotangents of `leaves`."""
+        """Return the pairing with rows v, with its graph. A derivative by λ is given as cotangents of `leaves`."""
 
         def by_w(w: Tensor, v: Tensor) -> Cotangents:
             y = rows(self.function(problem))(w, ready)
@@ -55,7 +55,7 @@ class Derivative(Enum):
 
 
 class Pairing:
-    """c = F(w)ᵀv, or F(w)ᵀv − F(base)ᵀv, for rows; and derivatives of the pairing ⟨t, c⟩ by w and v."""
+    """The vectors c = F(w)ᵀv, or F(w)ᵀv − F(base)ᵀv, for rows, and derivatives of the pairing ⟨t, c⟩ by w and v."""
 
     def __init__(self, form: Form, w: Tensor, v: Tensor, base: Tensor | None = None) -> None:
         self.w, self.v = w.detach().requires_grad_(), v.detach().requires_grad_()
@@ -74,7 +74,7 @@ class Pairing:
         return by_w, by_v
 
     def slots(self, t: Cotangents, a: Tensor) -> tuple[Tensor, Tensor, Cotangents]:
-        """The derivatives by a, v and t of the derivative of ⟨t, c⟩ along a, which is linear in each of them."""
+        """Return the derivatives by a, v and t of the derivative of ⟨t, c⟩ along a, which is linear in a, v and t."""
         with torch.enable_grad():
             t = tuple(x.detach().requires_grad_() for x in t)
             by_w = _pull(self._c, (self.w,), t, create_graph=True)[0]

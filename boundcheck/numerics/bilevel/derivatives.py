@@ -1,9 +1,9 @@
-"""Autograd: products with ∂₁Φ, ∂₂Φ and their transposes, gradients of E, Hessians; at one point or at a batch.
+"""Autograd: products with ∂₁Φ, ∂₂Φ and their transposes, gradients of E, and Hessians, at one point or for a batch.
 
-A batch is rows of points for each of several λ: w has shape (λ, rows, d), what is prepared has a leading axis of λ. The
-same functions of flat vectors serve both, through `vmap`; derivatives are taken outside it, so that products over data
-that rows share are single matrix products. Derivatives with respect to λ come as cotangents of what was prepared from
-it (its leaves), which `prepared.py` takes back to λ.
+A batch has rows of points for each of several λ: w has shape (λ, rows, d), and prepared tensors have a leading axis for
+λ. The same functions of flat vectors are used in both cases, through `vmap`. Derivatives are taken outside of `vmap`,
+so a product with data that rows share is a single matrix product. Derivatives by λ are given as cotangents of the
+tensors that were prepared from λ (the leaves); `prepared.py` pulls them back to λ.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Curvature, Ready
 from boundcheck.numerics.bilevel.torch_refusals import in_words
 
-CACHE = 500_000  # numbers that are quick to pass over again and again
+CACHE = 500_000  # number of tensor entries that fit into the cache of a CPU
 Function = Callable[[Tensor, Ready], Tensor]
 Product = Callable[[Tensor], Tensor]
 
 
 def rows(function: Function) -> Function:
-    """`function(w, ready)` for w of shape (λ, rows, d) and `ready` with a leading axis of λ."""
+    """Return `function` for w of shape (λ, rows, d) and `ready` with a leading axis for λ."""
     return in_words(vmap(vmap(function, in_dims=(0, None)), in_dims=(0, 0)))
 
 
 def _grad(output: Tensor, inputs: tuple[Tensor, ...], cotangent: Tensor, **options: Any) -> tuple[Tensor, ...]:
-    several = cotangent.shape[:1] if options.get("is_grads_batched") else ()
+    batch_shape = cotangent.shape[:1] if options.get("is_grads_batched") else ()
 
     def zeros(x: Tensor) -> Tensor:
-        return x.new_zeros((*several, *x.shape))
+        return x.new_zeros((*batch_shape, *x.shape))
 
     if not output.requires_grad:  # constant in all inputs
         return tuple(zeros(x) for x in inputs)
@@ -46,9 +46,9 @@ def _grad(output: Tensor, inputs: tuple[Tensor, ...], cotangent: Tensor, **optio
 
 
 class Linearisation:
-    """y = f(x, ready) at fixed x and ready, for as many products with its derivatives as asked.
+    """The value y = f(x, ready) at fixed x and ready, for any number of products with its derivatives.
 
-    Making it costs one evaluation of f, a transposed product one backward pass, a forward product two (the first time).
+    The constructor evaluates f once. A transposed product is one backward pass. The first forward product is two.
     """
 
     def __init__(
@@ -62,26 +62,26 @@ class Linearisation:
         self._reverse: tuple[Tensor, Tensor] | None = None
 
     def d1_T(self, v: Tensor) -> Tensor:
-        """∂₁fᵀ v."""
+        """Return ∂₁fᵀ v."""
         if self._formula is not None:
             return self._formula(v)
-        if self.y.requires_grad:  # this is the inner loop of every solver, so it does not call `_grad`
+        if self.y.requires_grad:  # no call of `_grad`, because this is the inner loop of every solver
             product = torch.autograd.grad(self.y, self.x, v, retain_graph=True, allow_unused=True)[0]
             if product is not None:
                 return product
         return torch.zeros_like(self.x)
 
     def d2_T(self, v: Tensor) -> Cotangents:
-        """∂₂fᵀ v, as cotangents of the leaves."""
+        """Return ∂₂fᵀ v as cotangents of the leaves."""
         return _grad(self.y, self.tensors, v, retain_graph=True) if self.tensors else ()
 
     def transposed(self, v: Tensor, *, last: bool = True) -> tuple[Tensor, Cotangents]:
-        """∂₁fᵀ v and ∂₂fᵀ v in one backward pass; after the last one the graph is freed."""
+        """Return ∂₁fᵀ v and ∂₂fᵀ v from one backward pass. With `last`, the graph is freed afterwards."""
         grads = _grad(self.y, (self.x, *self.tensors), v, retain_graph=not last)
         return grads[0], grads[1:]
 
     def d1(self, u: Tensor) -> Tensor:
-        """∂₁f u, the derivative of v ↦ ∂₁fᵀ v (a double transposed product)."""
+        """Return ∂₁f u as the derivative of v ↦ ∂₁fᵀ v (a double transposed product)."""
         if self._reverse is None:
             with torch.enable_grad():
                 v = torch.zeros_like(self.y, requires_grad=True)
@@ -91,15 +91,15 @@ class Linearisation:
 
 
 def linearise(problem: Problem, w: Tensor, prepared: Prepared) -> Linearisation:
-    """Φ at one point, with ∂₁Φᵀv by formula where the problem has one."""
+    """Return the linearisation of Φ at one point, with the problem's formula for ∂₁Φᵀv if it has one."""
     formula = None if problem.d1phi_T_at is None else problem.d1phi_T_at(w, prepared.ready)
     return Linearisation(problem.phi_at, w, prepared.ready, prepared.leaves, formula)
 
 
 def used(leaves: Leaves, function: Function, x: Tensor) -> Leaves:
-    """The leaves, differentiated only where `function` depends on them, so that no zeros are carried along.
+    """Return the leaves, with only those active that `function` depends on. This avoids work with zeros.
 
-    `x` is one point, or rows of points if the leaves are rows; dependence is that of the graph at this point.
+    `x` is one point, or rows of points if the leaves are rows. The dependence is read from the graph at this point.
     """
     linearised = Linearisation(function, x, None, leaves)
     if not linearised.y.requires_grad or not linearised.tensors:
@@ -110,7 +110,7 @@ def used(leaves: Leaves, function: Function, x: Tensor) -> Leaves:
 
 
 def mixed(function: Function, x: Tensor, leaves: Leaves) -> bool:
-    """Does ∂₂f depend on x? By the graph at rows x."""
+    """Return whether ∂₂f depends on x, according to the graph at rows x."""
     linearised = Linearisation(rows(function), x, None, leaves)
     if not linearised.tensors or not linearised.y.requires_grad:
         return False
@@ -123,7 +123,7 @@ def mixed(function: Function, x: Tensor, leaves: Leaves) -> bool:
 
 
 class LamLinearisation:
-    """y = f(x, ready) for rows x that share λ, for products with ∂₂f."""
+    """The values y = f(x, ready) for rows x that share λ, for products with ∂₂f."""
 
     def __init__(self, function: Function, x: Tensor, leaves: Leaves) -> None:
         self.tensors = tuple(leaf.detach().requires_grad_() for leaf in leaves.tensors)
@@ -132,13 +132,13 @@ class LamLinearisation:
         self._reverse: tuple[Tensor, Cotangents] | None = None
 
     def d2_T(self, v: Tensor) -> Cotangents:
-        """∂₂fᵀ v summed over the rows."""
+        """Return ∂₂fᵀ v, summed over the rows."""
         return _grad(self.y, self.tensors, v, retain_graph=True) if self.tensors else ()
 
     def d2_T_of_each(self, vs: Tensor) -> Cotangents:
-        """`d2_T` of each of several v, which stand along the first axis: as one backward pass where that is possible.
+        """Return `d2_T` of each v along the first axis of `vs`, from one backward pass if possible.
 
-        Some operations of users have no batched derivative; then it takes one pass for each.
+        Some operations have no batched derivative. Then one pass for each v is necessary.
         """
         if not self.tensors:
             return ()
@@ -148,7 +148,7 @@ class LamLinearisation:
             return tuple(torch.stack(leaf) for leaf in zip(*map(self.d2_T, vs), strict=True))
 
     def d2(self, along: Cotangents) -> Tensor:
-        """∂₂f times a tangent of the leaves, for every row: the derivative of `d2_T`, which is linear."""
+        """Return ∂₂f times a tangent of the leaves for every row, as the derivative of the linear map `d2_T`."""
         if self._reverse is None:
             with torch.enable_grad():
                 v = torch.zeros_like(self.y, requires_grad=True)
@@ -166,33 +166,33 @@ class LamLinearisation:
 def push_forward(
     function: Function, x: Tensor, leaves: Leaves, dx: Tensor, dleaves: Cotangents
 ) -> tuple[Tensor, Tensor]:
-    """f(x, ready) and its derivative in the direction (dx, dleaves), by forward mode."""
+    """Return f(x, ready) and its derivative in the direction (dx, dleaves), by forward mode."""
     pair = jvp(lambda x, *tensors: function(x, leaves.ready(tensors)), (x, *leaves.tensors), (dx, *dleaves))
     return pair[0], pair[1]
 
 
 @dataclass(frozen=True, eq=False)
 class OuterGradients:
-    """∇₁E and ∇₂E, the latter as cotangents of the leaves."""
+    """∇₁E, and ∇₂E as cotangents of the leaves."""
 
     w: Tensor
     lam: Cotangents
 
 
 def gradient(function: Function) -> Function:
-    """∇₁f for a scalar f(w, ready)."""
+    """Return ∇₁f for a scalar f(w, ready)."""
     return loss_gradient.gradient(function)
 
 
 def outer_gradients(problem: Problem, w: Tensor, leaves: Leaves) -> OuterGradients:
-    """∇₁E and ∇₂E at one point."""
+    """Return ∇₁E and ∇₂E at one point."""
     linearised = Linearisation(problem.outer_at, w, None, leaves)
     return OuterGradients(*linearised.transposed(torch.ones_like(linearised.y)))
 
 
 @in_words
 def rows_outer(problem: Problem, w: Tensor, leaves: Leaves) -> OuterGradients:
-    """∇₁E and ∇₂E for every row, the latter as cotangents of shape (λ, rows, …)."""
+    """Return ∇₁E and ∇₂E for every row, with ∇₂E as cotangents of shape (λ, rows, …)."""
 
     def gradients_of_row(w: Tensor, flat: tuple[Tensor, ...]) -> tuple[Tensor, Cotangents]:
         row_leaves = Leaves(flat, leaves.spec, leaves.active)
@@ -207,7 +207,7 @@ def rows_outer(problem: Problem, w: Tensor, leaves: Leaves) -> OuterGradients:
 
 @in_words
 def rows_d2_T(function: Function, w: Tensor, leaves: Leaves, v: Tensor) -> Cotangents:
-    """∂₂f(w)ᵀv for every row w and each of its vectors v, of shape (λ, rows, vectors, d): cotangents of the leaves."""
+    """Return ∂₂f(w)ᵀv as cotangents of the leaves, for every row w and vectors v of shape (λ, rows, vectors, d)."""
 
     def pulled_row(w: Tensor, v: Tensor, flat: tuple[Tensor, ...]) -> Cotangents:
         row_leaves = Leaves(flat, leaves.spec, leaves.active)
@@ -219,9 +219,10 @@ def rows_d2_T(function: Function, w: Tensor, leaves: Leaves, v: Tensor) -> Cotan
 
 
 def rows_d2(function: Function, w: Tensor, prepared: Prepared, leaves: Leaves, d: int) -> Tensor:
-    """∂₂f(w) for every row w, from λ all the way to the d values of f: matrices of shape (λ, rows, d, n).
+    """Return the matrices ∂₂f(w) for every row w, of shape (λ, rows, d, n).
 
-    Uses the derivatives of the leaves along λ, or goes back from the d values if the leaves are not larger than λ.
+    They are computed from the derivatives of the leaves by λ or, if the leaves are not larger than λ, in reverse mode
+    from the d values of f.
     """
     count, n = prepared.lams.shape
     size = sum(leaf[0].numel() for leaf in leaves.tensors)
@@ -246,20 +247,20 @@ def rows_d2(function: Function, w: Tensor, prepared: Prepared, leaves: Leaves, d
 
 @in_words
 def jacobian(function: Callable[[Tensor], Tensor], w: Tensor) -> Tensor:
-    """The Jacobian at one point, by a transposed product for each value in one batch."""
+    """Return the Jacobian at one point, from one batch with a transposed product for each value."""
     value_and_vjp = vjp(function, w)
     y, transposed = value_and_vjp[0], value_and_vjp[1]
     J: Tensor = vmap(lambda v: transposed(v)[0])(torch.eye(y.numel(), dtype=w.dtype, device=w.device))
     return J
 
 
-DENSE = 2000  # up to here dense eigenvalues are the quicker way
-MATRIX = 40_000_000  # numbers in a matrix that may be formed
+DENSE = 2000  # up to this dimension, dense eigenvalue solvers are faster
+MATRIX = 40_000_000  # the most entries of a matrix that is formed
 
 
 @in_words
 def extreme_curvature(loss: Callable[[Tensor], Tensor], w: Tensor) -> Curvature:
-    """Extreme eigenvalues of the Hessian at w: dense, or for large d by 100 power iterations, with μ given as 0."""
+    """Return the extreme eigenvalues of the Hessian at w. For large d, L is by 100 power iterations and μ is 0."""
     gradient = torch.func.grad(loss)
     if w.numel() <= DENSE:
         H = jacobian(gradient, w)
@@ -272,7 +273,7 @@ def extreme_curvature(loss: Callable[[Tensor], Tensor], w: Tensor) -> Curvature:
         return Curvature(eigenvalues[0], eigenvalues[-1])
     generator = torch.Generator(device="cpu").manual_seed(0)
     u = torch.randn(w.numel(), generator=generator, dtype=w.dtype, device="cpu").to(w.device)
-    linearised = Linearisation(lambda x, _: gradient(x), w, None)  # differentiable whatever the mode around it
+    linearised = Linearisation(lambda x, _: gradient(x), w, None)  # differentiable in every grad mode
     for _ in range(100):
         u = linearised.d1_T(u / u.norm())
     return Curvature(torch.zeros_like(u.norm()), u.norm())

@@ -1,4 +1,4 @@
-"""The device of a problem: is it there, and can numbers be read from it?"""
+"""Tests of a device: whether it exists, and whether numbers can be read from it."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import torch
 
 from boundcheck.errors import InputError
 
-LONGEST_REASON = 120  # characters of a reason
+LONGEST_REASON = 120  # the most characters of a reason
 
 
 def refuse_unless_usable(device: torch.device | str) -> None:
-    """Raise unless tensors can be made on the device and read again.
+    """Raise an error unless tensors can be created on the device and read back.
 
     Parameters
     ----------
     device : torch.device or str
-        As torch takes it: "cpu", "cuda", "cuda:1", "mps".
+        A device of torch, such as "cpu", "cuda", "cuda:1" or "mps".
 
     Raises
     ------
     InputError
-        With the reason, and the devices that this machine has.
+        If the device cannot be used. The message gives the reason and the devices of this machine.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the error says all
+        warnings.simplefilter("ignore")  # the error contains all information
         why = _why_not(device)
         if why is not None:
             raise InputError(
@@ -34,7 +34,7 @@ def refuse_unless_usable(device: torch.device | str) -> None:
 
 
 def available() -> list[str]:
-    """The devices of this machine, by name."""
+    """Return the names of the devices of this machine."""
     names = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
     names += ["mps"] if torch.backends.mps.is_available() else []
     return names + [f"xpu:{i}" for i in range(torch.xpu.device_count())]

@@ -1,7 +1,7 @@
-"""Lower-level iterations as maps on a state: what produces w_t.
+"""Lower-level iterations that produce w_t, as maps on a state.
 
-All are written with Φ alone. For Φ = w − α∇₁ℓ a gradient step of size a is w + ω(Φ(w) − w) with ω = a/α, so momentum
-methods need no second copy of the gradient. The state of a method with momentum is z_t = (w_t, w_{t−1}), one vector.
+All of them use only Φ. For Φ = w − α∇₁ℓ, a gradient step of size a is w + ω(Φ(w) − w) with ω = a/α, so momentum methods
+need no separate gradient. The state of a method with momentum is one vector, z_t = (w_t, w_{t−1}).
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from torch import Tensor
 from boundcheck.errors import InputError, UnknownNameError
 
 Map = Callable[[Tensor], Tensor]
-Coefficients = Callable[[Any], tuple[Any, Any]]  # from what a problem prepared to (ω, β)
+Coefficients = Callable[[Any], tuple[Any, Any]]  # from the prepared values of a problem to (ω, β)
 
 
 @dataclass(frozen=True)
 class Dynamics:
     """An iteration that produces w_t from Φ: z⁺ = step(Φ(·, λ), z, ready).
 
-    Only the newest iterate may depend on λ directly: the others are those that z held, each one place further back.
-    Make one with `boundcheck.dynamics.constant` or `heavy_ball` and `nesterov` beside it.
+    Only the newest iterate may depend on λ directly. The older iterates are copied from z. Use
+    `boundcheck.dynamics.constant`, `heavy_ball` or `nesterov` to make one.
 
     Attributes
     ----------
     name : str
-        Its name in reports, such as "gradient-descent".
+        The name in reports, such as "gradient-descent".
     step : callable (phi, z, ready) -> Tensor
-        The next state, where `phi(w)` is Φ(w, λ) and `ready` is what the problem prepared from λ.
+        The next state, where `phi(w)` is Φ(w, λ) and `ready` is the result of `prepare(lam)`.
     adjoint : callable (d1phi_T, v, ready) -> Tensor
         The product ∂₁Ψᵀv with the derivative of a step, where `d1phi_T(v)` is ∂₁Φᵀv at the point where Φ is evaluated.
     copies : int
-        How many iterates the state z holds, the newest first; 1 by default, 2 with momentum.
+        The number of iterates in the state z, the newest first; 1 by default, 2 with momentum.
     coefficients : callable (ready) -> (ω, β), optional
         The step ω and the momentum β of a method with momentum.
     sees_iterates : bool
@@ -53,7 +53,7 @@ class Dynamics:
         return f"Dynamics({self.name!r})"
 
     def start(self, w0: Tensor) -> Tensor:
-        """The state z_0, in which every iterate is w_0.
+        """Return the state z_0, in which every iterate is w_0.
 
         Parameters
         ----------
@@ -68,7 +68,7 @@ class Dynamics:
         return w0 if self.copies == 1 else torch.cat([w0] * self.copies, dim=-1)
 
     def iterate(self, z: Tensor) -> Tensor:
-        """The iterate w_t in the state z_t.
+        """Return the iterate w_t of the state z_t.
 
         Parameters
         ----------
@@ -78,19 +78,19 @@ class Dynamics:
         Returns
         -------
         Tensor of shape (…, d)
-            Its newest iterate.
+            The newest iterate.
         """
         return z if self.copies == 1 else z[..., : z.shape[-1] // self.copies]
 
     def point(self, z: Tensor, ready: Any) -> Tensor:
-        """The point at which a step from z evaluates Φ.
+        """Return the point at which a step from z evaluates Φ.
 
         Parameters
         ----------
         z : Tensor of shape (…, copies·d)
             A state.
         ready : object
-            What the problem prepared from λ.
+            The result of `prepare(lam)`.
 
         Returns
         -------
@@ -107,7 +107,7 @@ class Dynamics:
         return arguments[0]
 
     def lift(self, v: Tensor) -> Tensor:
-        """The transpose of `iterate`: a cotangent of w_t as one of z_t.
+        """Apply the transpose of `iterate`: turn a cotangent of w_t into a cotangent of z_t.
 
         Parameters
         ----------
@@ -117,32 +117,32 @@ class Dynamics:
         Returns
         -------
         Tensor of shape (…, copies·d)
-            The same with zeros for the older iterates.
+            The cotangent with zeros for the older iterates.
         """
         return v if self.copies == 1 else torch.cat([v] + [torch.zeros_like(v)] * (self.copies - 1), dim=-1)
 
 
 def _fixed_point(phi: Map, z: Tensor, ready: Any) -> Tensor:
-    """Both Ψ = Φ, and its adjoint from that of Φ."""
+    """Return Φ(z). The same function is the adjoint step, if `phi` is the product with ∂₁Φᵀ."""
     return phi(z)
 
 
 FIXED_POINT = Dynamics("fixed-point", _fixed_point, _fixed_point)
-GRADIENT_DESCENT = Dynamics("gradient-descent", _fixed_point, _fixed_point)  # the same map, where Φ is a gradient step
+GRADIENT_DESCENT = Dynamics("gradient-descent", _fixed_point, _fixed_point)  # the name if Φ is a gradient step
 
 
 def heavy_ball(coefficients: Coefficients) -> Dynamics:
-    """The heavy ball method w⁺ = w + ω(Φ(w) − w) + β(w − w₋), Polyak 1964.
+    """Make the heavy ball method w⁺ = w + ω(Φ(w) − w) + β(w − w₋), Polyak 1964.
 
     Parameters
     ----------
     coefficients : callable (ready) -> (ω, β)
-        The step ω and the momentum β from what the problem prepared.
+        Returns the step ω and the momentum β. `ready` is the result of `prepare(lam)`.
 
     Returns
     -------
     Dynamics
-        To be given to `Problem.from_loss` or `Problem.from_map`.
+        An argument for `Problem.from_loss` or `Problem.from_map`.
 
     Examples
     --------
@@ -165,17 +165,17 @@ def heavy_ball(coefficients: Coefficients) -> Dynamics:
 
 
 def nesterov(coefficients: Coefficients) -> Dynamics:
-    """Nesterov's method y = w + β(w − w₋), w⁺ = y + ω(Φ(y) − y), 1983, with constant momentum.
+    """Make Nesterov's method y = w + β(w − w₋), w⁺ = y + ω(Φ(y) − y), 1983, with constant momentum.
 
     Parameters
     ----------
     coefficients : callable (ready) -> (ω, β)
-        The step ω and the momentum β from what the problem prepared.
+        Returns the step ω and the momentum β. `ready` is the result of `prepare(lam)`.
 
     Returns
     -------
     Dynamics
-        To be given to `Problem.from_loss` or `Problem.from_map`.
+        An argument for `Problem.from_loss` or `Problem.from_map`.
 
     Examples
     --------
@@ -211,7 +211,7 @@ class Steps:
     alpha : Tensor
         The step α of the map.
     omega : Tensor
-        The step ω of the method, in steps of the map.
+        The step ω of the method, in units of α.
     beta : Tensor
         The momentum β.
     """
@@ -222,9 +222,10 @@ class Steps:
 
 
 def optimal_steps(name: str, mu: Tensor, L: Tensor) -> Steps:
-    """The best steps for a loss with curvature between μ and L.
+    """Return the best steps for a loss with curvature between μ and L.
 
-    Φ takes α = 2/(μ+L). On top of it heavy ball takes 4/(√L+√μ)² and Nesterov 1/L, with their optimal momentum.
+    The step of Φ is α = 2/(μ+L). Heavy ball uses the step 4/(√L+√μ)² and Nesterov's method the step 1/L, each with its
+    optimal momentum.
 
     Parameters
     ----------
@@ -265,19 +266,19 @@ def optimal_steps(name: str, mu: Tensor, L: Tensor) -> Steps:
 
 
 def by_name(name: str, coefficients: Coefficients) -> Dynamics:
-    """The dynamics of this name.
+    """Return the dynamics with a given name.
 
     Parameters
     ----------
     name : str
         The method: "gradient-descent", "heavy-ball" or "nesterov".
     coefficients : callable (ready) -> (ω, β)
-        The step and the momentum from what the problem prepared; gradient descent does not use them.
+        Returns the step ω and the momentum β. `ready` is the result of `prepare(lam)`. Gradient descent ignores it.
 
     Returns
     -------
     Dynamics
-        To be given to `Problem.from_loss` or `Problem.from_map`.
+        An argument for `Problem.from_loss` or `Problem.from_map`.
 
     Raises
     ------
@@ -300,7 +301,7 @@ def by_name(name: str, coefficients: Coefficients) -> Dynamics:
 
 
 def constant(name: str, alpha: float, step_size: float, beta: float) -> Dynamics:
-    """Momentum with a fixed step and a fixed β over a map Φ = w − α∇₁ℓ.
+    """Make a method with a fixed step and a fixed momentum β for a map Φ = w − α∇₁ℓ.
 
     Parameters
     ----------
@@ -309,14 +310,14 @@ def constant(name: str, alpha: float, step_size: float, beta: float) -> Dynamics
     alpha : float
         The step α of the map Φ, positive.
     step_size : float
-        The step that the method is to take, positive.
+        The step of the method, positive.
     beta : float
         The momentum, 0 ≤ β < 1.
 
     Returns
     -------
     Dynamics
-        To be given to `Problem.from_loss` or `Problem.from_map`.
+        An argument for `Problem.from_loss` or `Problem.from_map`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The examples of a lower level that is a mean over them: what the user gave as `data`, and a minibatch of it."""
+"""The examples of a lower level that is a mean over examples: the user's `data`, and minibatches of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel import flatten
 
-BATCH = 10  # examples in a minibatch, where the user says nothing
+BATCH = 10  # default number of examples in a minibatch
 REMEDY = "give a tensor, or a tuple, list or dict of tensors, with one row for each example"
 
 
@@ -27,16 +27,16 @@ class Minibatching:
 
 @dataclass(frozen=True, eq=False)
 class ExampleData:
-    """The examples as the user gave them.
+    """The examples in the user's structure.
 
     Attributes
     ----------
     leaves : tuple of Tensor
-        The tensors, in the order of `build`; each has a row for every example.
+        The tensors, in the order of `build`. Each has one row for each example.
     build : callable (iterator of Tensor) -> structure of tensors
-        The user's structure from its tensors.
+        Builds the user's structure from its tensors.
     paths : tuple of str
-        Where each tensor is in that structure, for messages.
+        The place of each tensor in this structure, for messages.
     """
 
     leaves: tuple[Tensor, ...]
@@ -54,18 +54,18 @@ class ExampleData:
         return self.build(iter(self.leaves))
 
     def some(self, indices: Tensor) -> Any:
-        """The examples of a minibatch, in the user's structure; `indices` has shape (b,)."""
+        """Return the examples of a minibatch in the user's structure. `indices` has shape (b,)."""
         return self.build(iter([leaf[indices] for leaf in self.leaves]))
 
 
 def read(data: Any, like: Tensor) -> ExampleData:
-    """What the user gave as `data`, for a problem whose w is `like`.
+    """Read the user's `data`. `like` is the w of the problem.
 
     Raises
     ------
     InputError
-        If something in it is not a tensor, if the tensors differ in their number of rows, have none, are on another
-        device or of another floating-point dtype than the parameters, or have entries that are not finite.
+        If `data` contains an object that is not a tensor; if the tensors have no rows or different numbers of rows; if
+        their device or floating-point dtype is not that of the parameters; or if they have entries that are not finite.
     """
     pairs = list(_leaves(data, "data"))
     if not pairs:
@@ -92,12 +92,12 @@ def read(data: Any, like: Tensor) -> ExampleData:
 
 
 def batch_of(batch: Any, replacement: Any, examples: int) -> int:
-    """The number of examples in a minibatch: `batch`, or the least of 10 and N if it is None.
+    """Return the number of examples in a minibatch: `batch`, or min(10, N) if it is None.
 
     Raises
     ------
     InputError
-        If `batch` is not a whole number from 1, or more than N without replacement.
+        If `batch` is not a whole number of at least 1, or if `replacement` is not a bool.
     """
     if not isinstance(replacement, bool):
         raise InputError(f"replacement = {replacement!r} is neither True nor False; give one of them")
@@ -109,7 +109,7 @@ def batch_of(batch: Any, replacement: Any, examples: int) -> int:
 
 
 def refuse_without_data(batch: Any, replacement: Any) -> None:
-    """Refuse options of minibatches where there are no examples to draw."""
+    """Refuse options of minibatches for a problem without data."""
     for name, value, default in (("batch", batch, None), ("replacement", replacement, True)):
         if value is not default:
             raise InputError(f"{name} = {value!r} without data; give data= too, and a function that takes a minibatch")

@@ -1,4 +1,4 @@
-"""A lower level that is a mean over examples, from which minibatches are drawn: Φ = (1/N) Σ_i Φ_i."""
+"""A lower level that is a mean over examples, Φ = (1/N) Σ_i Φ_i, and its minibatches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OnExamples = Callable[[Tensor, Ready, Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class FiniteSum:
-    """A lower level that is a mean over N examples, of which a minibatch is drawn for every evaluation.
+    """A lower level that is a mean over N examples. Each evaluation draws a minibatch of them.
 
     Φ̂(w, λ, ζ) is the mean of Φ_i(w, λ) over the examples i of a minibatch ζ, and Φ its expectation.
 
@@ -32,17 +32,17 @@ class FiniteSum:
     phi_on : callable (w, ready, indices) -> Tensor of shape (d,)
         The map on some examples: `indices` has shape (b,) and dtype int64. It can be differentiated and batched.
     inner_on : callable (w, ready, indices) -> Tensor of shape (), optional
-        The loss on some examples, where Φ is a gradient step.
+        The loss on some examples, if Φ is a gradient step.
     doubt : str
-        Why it is not proved that the map on some examples is the mean of the maps on each; empty if it is.
+        Why it is not proved that the map on several examples is the mean of the maps on each; empty if it is proved.
     lam_apart : bool
-        Whether λ and the examples enter Φ in separate terms, so that ∂₂Φ̂ = ∂₂Φ; proved from the program, or from the
-        formula of a built-in problem. False, the default, where that is not proved.
+        Whether λ and the examples enter Φ in separate terms, so that ∂₂Φ̂ = ∂₂Φ. This is proved from the program, or
+        from the formula of a built-in problem. False by default.
     slopes : callable (ready, centre, radius) -> Tensor of shape (N, 2), optional
-        Where Φ_i = w − α∇₁ℓ_i: for every example i a number that is at most the least eigenvalue of ∇₁²ℓ_i, and one
-        that is at least the largest, for every w within `radius` of `centre`.
+        If Φ_i = w − α∇₁ℓ_i: for every example i, bounds on the smallest and the largest eigenvalue of ∇₁²ℓ_i, from
+        below and from above, for every w within `radius` of `centre`.
     prove : callable (batch) -> MeanProof, optional
-        Proves for a size of minibatch what `doubt` and `lam_apart` say; None where they hold for every size.
+        Computes `doubt` and `lam_apart` for another size of minibatch. None if they hold for every size.
     """
 
     examples: int
@@ -65,7 +65,7 @@ class FiniteSum:
 
     @property
     def variance_factor(self) -> float:
-        """What the variance over minibatches is of the variance over single examples."""
+        """The variance over minibatches divided by the variance over single examples."""
         if self.replacement:
             return 1 / self.batch
         if self.examples == 1:
@@ -73,7 +73,7 @@ class FiniteSum:
         return (self.examples - self.batch) / (self.batch * (self.examples - 1))
 
     def with_batch(self, batch: int, replacement: bool) -> FiniteSum:
-        """The same sum with other minibatches."""
+        """Return the same sum with minibatches of another size or kind."""
         other = replace(self, batch=batch, replacement=replacement)
         if self.prove is None or batch == self.batch:
             return other
@@ -81,7 +81,7 @@ class FiniteSum:
         return replace(other, doubt=proof.doubt, lam_apart=proof.lam_apart)
 
     def reading(self, given: Callable[[Ready], Ready]) -> FiniteSum:
-        """The same sum for another `prepare`; `given` takes of its result what the functions read."""
+        """Return the same sum for another `prepare`. `given` maps its result to the `ready` of these functions."""
         phi, inner, slopes = self.phi_on, self.inner_on, self.slopes
 
         def phi_given(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
@@ -95,22 +95,22 @@ class FiniteSum:
         )
 
     def draw(self, generator: torch.Generator, count: int, device: torch.device) -> Tensor:
-        """`count` independent minibatches, indices of shape (count, b); the same on every device."""
+        """Draw `count` independent minibatches, as indices of shape (count, b). They are the same on every device."""
         if self.replacement:
-            drawn = torch.randint(self.examples, (count, self.batch), generator=generator, device="cpu")
+            indices = torch.randint(self.examples, (count, self.batch), generator=generator, device="cpu")
         else:
-            drawn = _subsets(self.examples, self.batch, count, generator)
-        return drawn.to(device)
+            indices = _subsets(self.examples, self.batch, count, generator)
+        return indices.to(device)
 
 
 def _subsets(examples: int, batch: int, count: int, generator: torch.Generator) -> Tensor:
-    """Uniform subsets without replacement, a row each, by the algorithm of Floyd (Bentley and Floyd 1987).
+    """Draw uniform subsets without replacement, one in each row, by Floyd's algorithm (Bentley and Floyd 1987).
 
-    Each new number is drawn from one more candidate than the one before; if it is in the subset already, the new
-    candidate is taken.
+    Each draw has one more candidate than the previous draw. If the drawn number is in the subset already, the new
+    candidate is taken instead.
     """
-    drawn = torch.empty(count, batch, dtype=torch.int64, device="cpu")
+    subsets = torch.empty(count, batch, dtype=torch.int64, device="cpu")
     for i, last in enumerate(range(examples - batch, examples)):
         new = torch.randint(last + 1, (count,), generator=generator, device="cpu")
-        drawn[:, i] = torch.where((drawn[:, :i] == new[:, None]).any(dim=1), last, new)
-    return drawn
+        subsets[:, i] = torch.where((subsets[:, :i] == new[:, None]).any(dim=1), last, new)
+    return subsets

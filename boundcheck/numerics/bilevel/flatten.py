@@ -1,4 +1,4 @@
-"""What users bring (tensors, lists, tuples, dicts, an `nn.Module`) as flat vectors, and back."""
+"""Conversion between the user's structures (tensors, lists, tuples, dicts, `nn.Module`s) and flat vectors."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ Build = Callable[[Iterator[Tensor]], Any]
 
 @dataclass(frozen=True)
 class Layout:
-    """How a flat vector is cut into pieces, and what is built from the pieces.
+    """How a flat vector is cut into pieces, and how the user's structure is built from them.
 
-    `build` has, in the place of a module, its pieces by name. `build_for_call` has the module itself; the pieces are
-    plugged into it, at `places`, for as long as a user's function runs.
+    In the result of `build`, a dict of its pieces by name replaces a module. In the result of `build_for_call`, the
+    module itself is there, and the pieces are its parameters, at `places`, while a user's function runs.
     """
 
     paths: tuple[str, ...]
     shapes: tuple[torch.Size, ...]
     build: Build
-    build_for_call: Build | None = None  # None: the same as `build`, as there is no module
-    places: tuple[tuple[Place, ...], ...] = ()  # for each piece; none where it belongs to no module
-    spare: frozenset[str] = frozenset()  # parameters of modules that are not pieces: frozen, or pieces elsewhere
-    tree: Any = field(default=None, repr=False, compare=False)  # what the user brought
+    build_for_call: Build | None = None  # None if there is no module; then `build` is used
+    places: tuple[tuple[Place, ...], ...] = ()  # for each piece; empty if the piece belongs to no module
+    spare: frozenset[str] = frozenset()  # parameters of modules that are frozen, or already pieces at another path
+    tree: Any = field(default=None, repr=False, compare=False)  # the user's structure
 
     @property
     def size(self) -> int:
         return sum(math.prod(shape) for shape in self.shapes)
 
     def unflatten(self, flat: Tensor) -> Any:
-        """The user's structure from a flat vector; for a module, a dict of its parameters."""
+        """Build the user's structure from a flat vector, with a dict of parameters for each module."""
         return self.build(iter(self._pieces(flat)))
 
     def open(self, flat: Tensor) -> tuple[Any, list[Plug]]:
-        """What a user's function receives, and what must be plugged in where while it runs."""
+        """Return the argument for a user's function, and the parameters to put into modules while it runs."""
         pieces = self._pieces(flat)
         if self.build_for_call is None:
             return self.build(iter(pieces)), []
         return self.build_for_call(iter(pieces)), modules.plugs(pieces, self.places)
 
     def flatten(self, tree: Any, name: str) -> Tensor:
-        """The flat vector of a structure that must be of this layout.
+        """Return the flat vector of a structure with this layout.
 
-        In the place of a module it may hold the module, a dict of its parameters by name, or a list of them.
+        A module may be replaced by a dict of its parameters by name, or by a list of them.
         """
         leaves = {path: leaf for path, leaf in _leaves(tree, "", name, self.tree) if path not in self.spare}
         if set(leaves) == set(self.paths):
@@ -68,27 +68,28 @@ class Layout:
         return [piece.reshape(shape) for piece, shape in zip(torch.split(flat, sizes), self.shapes, strict=True)]
 
     def originals(self) -> dict[str, Tensor]:
-        """The tensors that the user brought, by path."""
+        """Return the tensors of the user's structure, by path."""
         leaves = dict(_leaves(self.tree, "", ""))
         return {path: leaves[path] for path in self.paths}
 
     def modules(self) -> list[tuple[str, nn.Module]]:
-        """The modules in what the user brought, each with its path."""
+        """Return the modules of the user's structure, each with its path."""
         return list(_modules(self.tree, ""))
 
 
 def read(tree: Any, name: str) -> tuple[Layout, Tensor]:
-    """The layout of what a user brought and its values as one flat, detached vector.
+    """Return the layout of a user's structure, and its values as one flat, detached vector.
 
-    Of a module, its parameters are taken, each once wherever it is used; those with requires_grad=False are constants.
+    The pieces of a module are its parameters, each counted once even if it is used several times. Parameters with
+    requires_grad=False are constants.
     """
     nested_modules = list(_modules(tree, ""))
     for path, module in nested_modules:
         modules.refuse_unusable(module, f"{name}{path}")
-    every = dict(_leaves(tree, "", name))
+    all_leaves = dict(_leaves(tree, "", name))
     tied = modules.tied([module for _, module in nested_modules])
-    spare = _spare(nested_modules, every)
-    leaves = {path: leaf for path, leaf in every.items() if path not in spare}
+    spare = _spare(nested_modules, all_leaves)
+    leaves = {path: leaf for path, leaf in all_leaves.items() if path not in spare}
     if not leaves and nested_modules:
         raise InputError(
             f"{name}: no parameter of the module requires gradients; call .requires_grad_() on some of them"
@@ -127,12 +128,12 @@ def _check(leaves: dict[str, Tensor], name: str) -> None:
             raise InputError(f"{name}{path} has entries that are not finite; remove NaN and infinity first")
 
 
-def _spare(nested_modules: list[tuple[str, nn.Module]], every: dict[str, Tensor]) -> frozenset[str]:
-    """The parameters of modules that are frozen, or that have a path already."""
+def _spare(nested_modules: list[tuple[str, nn.Module]], all_leaves: dict[str, Tensor]) -> frozenset[str]:
+    """Return the parameters of modules that are frozen or have another path already."""
     inside = {
         f"{path}.{name}": parameter for path, module in nested_modules for name, parameter in module.named_parameters()
     }
-    used_ids = {id(leaf) for path, leaf in every.items() if path not in inside}
+    used_ids = {id(leaf) for path, leaf in all_leaves.items() if path not in inside}
     spare = set()
     for path, parameter in inside.items():
         if not parameter.requires_grad or id(parameter) in used_ids:
@@ -148,7 +149,7 @@ def _join(leaves: Sequence[Tensor]) -> Tensor:
 
 
 def _shapes(leaves: dict[str, Any]) -> str:
-    """The shape of a single tensor, or of each with where it is."""
+    """Describe the shape of a single tensor, or the path and shape of each tensor."""
     shapes = {path: tuple(getattr(leaf, "shape", leaf)) for path, leaf in leaves.items()}
     if list(shapes) == [""]:
         return f"shape {shapes['']}"
@@ -156,9 +157,9 @@ def _shapes(leaves: dict[str, Any]) -> str:
 
 
 def _leaves(tree: Any, path: str, name: str, like: Any = None) -> Iterator[tuple[str, Tensor]]:
-    """The tensors in `tree` with where they are; `name` is what the user calls the whole.
+    """Yield the tensors in `tree` with their paths. `name` is the user's name for the whole structure.
 
-    Where `like` has a module, a dict or a list in `tree` stands for its parameters.
+    If `like` has a module at some place, a dict or list in `tree` may replace it, with its parameters.
     """
     if isinstance(tree, Tensor):
         if tree.layout is not torch.strided:
@@ -175,8 +176,8 @@ def _leaves(tree: Any, path: str, name: str, like: Any = None) -> Iterator[tuple
             yield from _leaves(value, f"{path}[{key!r}]", name, like.get(key) if isinstance(like, dict) else None)
     elif isinstance(tree, list | tuple):
         for i, value in enumerate(tree):
-            known = isinstance(like, list | tuple) and i < len(like)
-            yield from _leaves(value, f"{path}[{i}]", name, like[i] if known else None)
+            has_item = isinstance(like, list | tuple) and i < len(like)
+            yield from _leaves(value, f"{path}[{i}]", name, like[i] if has_item else None)
     else:
         raise InputError(
             f"{name}{path} is a {type(tree).__name__}; give a tensor, a list, tuple or dict of tensors, or an nn.Module"
@@ -195,12 +196,15 @@ def _modules(tree: Any, path: str) -> Iterator[tuple[str, nn.Module]]:
 
 
 def builder(tree: Any) -> Build:
-    """A function that rebuilds `tree`, which holds no modules, from its tensors in the order in which they are met."""
+    """Return a function that rebuilds `tree`, a structure without modules, from its tensors in their order."""
     return _builder(tree, "", frozenset(), call=False)
 
 
 def _builder(tree: Any, path: str, spare: frozenset[str], call: bool) -> Build:
-    """A function that rebuilds `tree` from its leaves, in the order of `_leaves`; modules are themselves in a call."""
+    """Return a function that rebuilds `tree` from its leaves, in the order of `_leaves`.
+
+    With `call`, a module is returned itself; otherwise as a dict of its parameters.
+    """
     if isinstance(tree, Tensor):
         return lambda leaves: next(leaves)
     if isinstance(tree, nn.Module):

@@ -1,4 +1,4 @@
-"""Values of w and λ that a user gives or a sampler draws, as flat vectors; each is refused if it cannot be used."""
+"""Conversion of the user's and the sampler's values of w and λ to flat vectors, with errors for unusable values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def flat_vector(problem: Problem, value: Any, name: str) -> Tensor:
-    """A value as a flat vector; `Problem.checked` has the arguments and the errors."""
+    """Return a value as a flat vector. `Problem.checked` documents the arguments and errors."""
     shape, layout = (problem.n, problem.lam_layout) if name in ("lam", "g") else (problem.d, problem.w_layout)
     if isinstance(value, Tensor) and value.layout is not torch.strided:
         raise InputError(f"{problem.name}: {name} is a sparse tensor; give a dense one, as .to_dense() returns")
@@ -39,7 +39,7 @@ def flat_vector(problem: Problem, value: Any, name: str) -> Tensor:
 
 
 def drawn_lams(problem: Problem, count: int, seed: int | None) -> Tensor:
-    """Values of λ from the sampler of the problem; `Problem.sample` has the arguments and the errors."""
+    """Return values of λ from the sampler of the problem. `Problem.sample` documents the arguments and errors."""
     if problem.sampler is None:
         raise InputError(f"{problem.name} has no sampler for lam; pass lam=…, or sampler=… when you make the problem")
     seed = problem.seed if seed is None else seed

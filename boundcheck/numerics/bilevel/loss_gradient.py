@@ -1,4 +1,4 @@
-"""∇₁f of a scalar function, as `torch.func.grad` gives it, and quicker where no transformation is around the call."""
+"""The gradient ∇₁f of a scalar function, as by `torch.func.grad`, but faster outside of transformations."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Function = Callable[[Tensor, Any], Tensor]
 
 
 def gradient(function: Function) -> Function:
-    """∇₁f for a scalar f(w, ready).
+    """Return ∇₁f for a scalar f(w, ready).
 
-    The wrappers of `torch.func.grad` take longer than a small function. Where neither `vmap` nor another transformation
-    is around, the same operations run without them; the graph of the result is kept where w has one.
+    The wrappers of `torch.func.grad` take longer than a small function. Outside of `vmap` and other transformations,
+    the same operations run without the wrappers. The result has a graph if w has one.
     """
     in_general = torch.func.grad(function)
 

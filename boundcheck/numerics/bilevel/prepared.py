@@ -1,4 +1,4 @@
-"""What a problem prepares from λ, as leaves to differentiate by, with derivatives from λ to the leaves and back."""
+"""The values that a problem prepares from λ: leaves for differentiation, and their derivatives by λ in both modes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch.func import vmap
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten  # the trees that vmap itself takes apart
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten  # the same trees as in vmap
 
 from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.problem import Problem
@@ -18,7 +18,7 @@ Cotangents = tuple[Tensor, ...]  # one for each leaf that depends on λ
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """The tensors in what a problem prepared, which of them depend on λ, and how to put it together again."""
+    """The tensors of prepared values, the indices of those that depend on λ, and the structure of the values."""
 
     flat: tuple[Tensor, ...]
     spec: TreeSpec
@@ -30,23 +30,23 @@ class Leaves:
         return tuple(self.flat[i] for i in self.active)
 
     def none(self) -> Leaves:
-        """The same with nothing to be differentiated."""
+        """Return the same leaves, none of them active."""
         return Leaves(self.flat, self.spec, ())
 
     def at(self, i: int) -> Ready:
-        """What was prepared for the i-th of several λ."""
+        """Return the values that were prepared for the i-th of several λ."""
         return tree_unflatten([leaf[i] for leaf in self.flat], self.spec)
 
     def for_columns(self) -> Ready:
-        """What was prepared for each of several λ, with two axes at the end: for λ, and for the columns of each."""
+        """Return the values for several λ, with two axes at the end: for λ, and for the columns of each λ."""
         return tree_unflatten([leaf.movedim(0, -1).unsqueeze(-1) for leaf in self.flat], self.spec)
 
     def for_points(self) -> Ready:
-        """What was prepared for one λ, with an axis at the end for several points."""
+        """Return the values for one λ, with an axis at the end for several points."""
         return tree_unflatten([leaf.unsqueeze(-1) for leaf in self.flat], self.spec)
 
     def ready(self, tensors: tuple[Tensor, ...] = ()) -> Ready:
-        """What was prepared, with `tensors` (when given) in the place of the leaves that depend on λ."""
+        """Return the prepared values. If given, `tensors` replace the leaves that depend on λ."""
         flat = list(self.flat)
         for i, tensor in zip(self.active, tensors, strict=False):
             flat[i] = tensor
@@ -54,9 +54,9 @@ class Leaves:
 
 
 class Prepared:
-    """What a problem prepares for one λ, or for each row of a matrix of λ, with the way back to λ.
+    """The values that a problem prepares for one λ, or for each row of a matrix of λ, with their derivatives by λ.
 
-    `prepare` runs once. `ready` is cut off from λ; cotangents of its leaves are pulled back through the kept graph.
+    `prepare` runs once. `ready` is detached from λ. Cotangents of its leaves are pulled back through the stored graph.
     """
 
     def __init__(self, problem: Problem, lam: Tensor) -> None:
@@ -73,43 +73,43 @@ class Prepared:
         self._each: list[Ready] = []
 
     def pull_back(self, cotangents: Cotangents) -> Tensor:
-        """From cotangents shaped like the leaves to one shaped like λ."""
+        """Pull cotangents with the shapes of the leaves back to a cotangent with the shape of λ."""
         if not cotangents:
             return torch.zeros_like(self._lam.detach())
         return self._pull(self.leaves, cotangents, batched=False)
 
     @property
     def each(self) -> list[Ready]:
-        """What was prepared for every single one of several λ."""
+        """The prepared values of each λ, as a list."""
         if not self._each:
             self._each = [self.leaves.at(i) for i in range(len(self._lam))]
         return self._each
 
     @property
     def lams(self) -> Tensor:
-        """The rows of λ that this was prepared for."""
+        """The rows of λ for which the values were prepared."""
         return self._lam.detach()
 
     def pull_back_rows(self, leaves: Leaves, cotangents: Cotangents) -> Tensor:
-        """The same for cotangents of shape (λ, rows, …), one for each of `leaves`: a result of shape (λ, rows, n)."""
+        """Pull cotangents of shape (λ, rows, …), one for each of `leaves`, back to cotangents of shape (λ, rows, n)."""
         if not cotangents:
             return self.lams.new_zeros(len(self.lams), 1, self.lams.shape[-1])
         return self._pull(leaves, tuple(v.transpose(0, 1) for v in cotangents), batched=True).transpose(0, 1)
 
     def push_forward(self, i: int) -> Cotangents:
-        """The derivative of the leaves in the direction of the i-th entry of λ (of every λ, for rows)."""
+        """Return the derivative of the leaves by the i-th entry of λ, or of each λ for rows."""
         return self.along(self._unit(i))
 
     def along(self, direction: Tensor) -> Cotangents:
-        """The derivative of the leaves in a direction shaped like λ."""
+        """Return the derivative of the leaves in a direction with the shape of λ."""
         return self._push(self.leaves, direction, batched=False)
 
     def push_forward_rows(self, leaves: Leaves, start: int, stop: int) -> Cotangents:
-        """The derivatives of `leaves` along the entries start … stop − 1 of λ, for rows: (stop − start, λ, …)."""
+        """Return the derivatives of `leaves` by the entries start … stop − 1 of λ, of shape (stop − start, λ, …)."""
         return self._push(leaves, torch.stack([self._unit(i) for i in range(start, stop)]), batched=True)
 
     def push_rows(self, leaves: Leaves, directions: Tensor) -> Cotangents:
-        """The derivatives of `leaves` along directions of shape (λ, rows, n): the transpose of `pull_back_rows`."""
+        """Return the derivatives of `leaves` along directions of shape (λ, rows, n): `pull_back_rows` transposed."""
         return tuple(x.transpose(0, 1) for x in self._push(leaves, directions.transpose(0, 1), batched=True))
 
     def _unit(self, i: int) -> Tensor:
@@ -118,7 +118,7 @@ class Prepared:
         return direction
 
     def _push(self, leaves: Leaves, directions: Tensor, batched: bool) -> Cotangents:
-        """The derivative of c ↦ (the cotangents c pulled back), which is linear: a double transposed product."""
+        """Return the derivative of the linear map that pulls cotangents c back (a double transposed product)."""
         if not leaves.active:
             return ()
         with torch.enable_grad():

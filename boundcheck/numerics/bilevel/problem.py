@@ -1,7 +1,7 @@
 """A bilevel problem: min_λ E(w(λ), λ) with w(λ) = Φ(w(λ), λ).
 
-Inside, w and λ are flat vectors. `prepare(lam)` is what depends on λ only (a kernel matrix, a step size): computed once
-per λ and differentiated through like the rest. Without it, what is prepared is λ itself.
+Inside, w and λ are flat vectors. `prepare(lam)` computes the quantities that depend on λ only, such as a kernel matrix
+or a step size, once for each λ. Derivatives go through it. By default it returns λ itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from boundcheck.numerics.bilevel.flatten import Layout
 from boundcheck.numerics.bilevel.formulas import D1, D2, D2Outer
 from boundcheck.numerics.bilevel.problem_types import IDENTITY, Curvature, Domain, Ready
 
-UNNAMED = "user"  # the name of a problem that was given none
+UNNAMED = "user"  # the default name
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +32,15 @@ class Problem:
     """A bilevel problem: min_λ E(w(λ), λ), where w(λ) = Φ(w(λ), λ).
 
     Make one with `Problem.from_loss`, `Problem.from_map`, `load_problem` or a function of `boundcheck.problems`.
-    Inside, w and λ are flat vectors of length d and n. `ready` below is what `prepare(lam)` returns. Whoever replaces
-    Φ or E has to replace the derivatives by formula too, or give None for them.
+    Inside, w and λ are flat vectors of length d and n. `ready` below is the result of `prepare(lam)`. If you replace Φ
+    or E, also replace the formulas for their derivatives, or set them to None.
 
     Attributes
     ----------
     name : str
-        Its name in reports and messages.
+        The name in reports and messages.
     w0 : Tensor of shape (d,)
-        The start of the lower level. Its dtype and device are those of the problem.
+        The start of the lower level. It determines the dtype and device of the problem.
     lam : Tensor of shape (n,)
         The hyperparameters λ.
     phi_at : callable (w, ready) -> Tensor of shape (d,)
@@ -61,13 +61,13 @@ class Problem:
     dynamics : Dynamics
         The iteration that produces w_t from Φ; plain fixed-point iterations by default.
     symmetric : bool or None
-        Whether ∂₁Φ is symmetric; None, the default, if that is not known.
+        Whether ∂₁Φ is symmetric; None, the default, if unknown.
     affine : bool
         Whether ∂₁Φ depends on λ only; False by default.
     frozen_step : bool or None
-        Whether the α of Φ = w − α∇₁ℓ is held fixed under differentiation; None, the default, if that is not known.
+        Whether the α of Φ = w − α∇₁ℓ is held fixed under differentiation; None, the default, if unknown.
     step_at : callable (ready) -> Tensor or float, optional
-        The step α, where Φ is w − α∇₁ℓ by construction.
+        The step α, if Φ is w − α∇₁ℓ by construction.
     default_step : bool
         Whether boundcheck chose the step α; False by default.
     value_function : bool
@@ -75,17 +75,17 @@ class Problem:
     curvature : callable (ready) -> Curvature, optional
         μ and L of ℓ(·, λ).
     contraction : callable (ready) -> Tensor, optional
-        The constant q, at least ‖∂₁Φ‖ wherever the iterates go.
+        The constant q, an upper bound on ‖∂₁Φ‖ at all iterates.
     solution : callable (ready) -> Tensor of shape (d,), optional
         w(λ) in closed form, or to machine precision.
     known : ClosedForms or Constants, optional
-        Constants in closed form, or those given by the user.
+        Constants in closed form, or constants given by the user.
     domain : Domain, optional
-        Where λ has to lie; anywhere by default.
+        The set of allowed λ; all λ by default.
     sampler : callable (generator) -> Tensor of shape (n,), optional
         Draws a λ on the CPU with a `torch.Generator`.
     seed : int
-        The seed of the data, and of λ where none other is given; 0 by default.
+        The seed of the data, and the default seed for drawing λ; 0 by default.
     remake : callable (**options) -> Problem, optional
         Makes the same problem again with other options, such as dtype.
     w_layout : Layout, optional
@@ -93,7 +93,7 @@ class Problem:
     lam_layout : Layout, optional
         The structure of the hyperparameters as the user gave them; a flat vector if None.
     finite_sum : FiniteSum, optional
-        Where Φ is a mean over examples: the map on a minibatch. None, the default, if it is not.
+        The map on minibatches, if Φ is a mean over examples; None, the default, if it is not.
     """
 
     name: str
@@ -128,8 +128,8 @@ class Problem:
     def __repr__(self) -> str:
         kind = f"{str(self.dtype).removeprefix('torch.')} on {self.device}"
         sums = self.finite_sum
-        of = "" if sums is None else f"{sums.batch} of {sums.examples} examples, "
-        return f"Problem({self.name}, d={self.d}, n={self.n}, {of}{self.dynamics.name}, {kind})"
+        batch = "" if sums is None else f"{sums.batch} of {sums.examples} examples, "
+        return f"Problem({self.name}, d={self.d}, n={self.n}, {batch}{self.dynamics.name}, {kind})"
 
     @property
     def d(self) -> int:
@@ -143,23 +143,23 @@ class Problem:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The precision of w, λ and all that is computed."""
+        """The precision of w, λ and all results."""
         return self.w0.dtype
 
     @property
     def device(self) -> torch.device:
-        """The device on which everything is computed."""
+        """The device of w, λ and all results."""
         return self.w0.device
 
     def about(self) -> dict[str, Any]:
-        """What a report says of the problem.
+        """Return the description of the problem for reports.
 
         Returns
         -------
         dict
-            name, dim (d), hdim (n), seed, dtype and device, and "step": "default" if boundcheck chose the step size,
-            "given" if it did not, None if the problem is a map without a loss. With minibatches also examples (N),
-            batch and replacement.
+            The keys are "name", "dim" (d), "hdim" (n), "seed", "dtype", "device" and "step". "step" is "default" if
+            boundcheck chose the step size, "given" if the user did, and None if the problem is a map without a loss.
+            With minibatches there are also "examples" (N), "batch" and "replacement".
         """
         sums = self.finite_sum
         minibatches = (
@@ -177,7 +177,7 @@ class Problem:
         }
 
     def phi(self, w: Tensor, lam: Tensor) -> Tensor:
-        """The map Φ(w, λ).
+        """Evaluate the map Φ(w, λ).
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class Problem:
         return self.phi_at(w, self.prepare(lam))
 
     def outer(self, w: Tensor, lam: Tensor) -> Tensor:
-        """The outer loss E(w, λ).
+        """Evaluate the outer loss E(w, λ).
 
         Parameters
         ----------
@@ -211,7 +211,7 @@ class Problem:
         return self.outer_at(w, self.prepare(lam))
 
     def inner(self, w: Tensor, lam: Tensor) -> Tensor:
-        """The lower-level loss ℓ(w, λ) of a problem that was made from a loss.
+        """Evaluate the lower-level loss ℓ(w, λ) of a problem that was made from a loss.
 
         Parameters
         ----------
@@ -235,14 +235,14 @@ class Problem:
         return self.inner_at(w, self.prepare(lam))
 
     def psi_at(self, z: Tensor, ready: Ready) -> Tensor:
-        """One step of the dynamics on its state; Φ itself for plain iterations.
+        """Do one step of the dynamics from a state. For plain iterations this is Φ.
 
         Parameters
         ----------
         z : Tensor of shape (copies·d,)
-            The state; `dynamics.start(w0)` is the first.
+            The state. The first state is `dynamics.start(w0)`.
         ready : object
-            What `prepare(lam)` returned.
+            The result of `prepare(lam)`.
 
         Returns
         -------
@@ -257,9 +257,9 @@ class Problem:
         Parameters
         ----------
         count : int
-            How many, at least 1.
+            The number of values, at least 1.
         seed : int, optional
-            The seed of the random numbers; that of the problem by default.
+            The seed of the random numbers; by default the seed of the problem.
 
         Returns
         -------
@@ -269,23 +269,23 @@ class Problem:
         Raises
         ------
         InputError
-            If the problem has no sampler, if `count` or `seed` cannot be used, or if the sampler returns another shape
-            or a λ outside of the domain.
+            If the problem has no sampler, if `count` or `seed` is not valid, or if the sampler returns a wrong shape or
+            a λ outside of the domain.
         UserCodeError
-            If the sampler raises.
+            If the sampler raises an error.
         """
         return input_vectors.drawn_lams(self, count, seed)
 
     def checked(self, value: Any, name: str) -> Tensor:
-        """A value as a flat vector, or an error that says what is wrong with it.
+        """Check a value and return it as a flat vector.
 
         Parameters
         ----------
         value : structure of tensors, or flat tensor
-            What a user gave.
+            The user's value.
         name : str
-            Its place, "lam", "g", "w0" or "v0": "lam" and "g" have the structure of the hyperparameters, the others
-            that of the parameters.
+            The quantity, "lam", "g", "w0" or "v0". "lam" and "g" have the structure of the hyperparameters, "w0" and
+            "v0" the structure of the parameters.
 
         Returns
         -------
@@ -295,13 +295,12 @@ class Problem:
         Raises
         ------
         InputError
-            If the shape, the dtype or the device is another, if an entry is not finite, or if λ is outside of its
-            domain.
+            If the shape, the dtype or the device is wrong, if an entry is not finite, or if λ is outside of its domain.
         """
         return input_vectors.flat_vector(self, value, name)
 
     def at(self, lam: Any) -> Problem:
-        """The same problem at another λ.
+        """Return the same problem at another λ.
 
         Parameters
         ----------
@@ -311,12 +310,12 @@ class Problem:
         Returns
         -------
         Problem
-            A copy; the original stays as it is.
+            A copy. The original does not change.
 
         Raises
         ------
         InputError
-            If λ has another shape, dtype or device, an entry that is not finite, or lies outside of the domain.
+            If λ has a wrong shape, dtype or device, has an entry that is not finite, or is outside of the domain.
 
         Examples
         --------
@@ -329,7 +328,7 @@ class Problem:
         return replace(self, lam=self.checked(lam, "lam"))
 
     def with_batch(self, batch: int | None = None, replacement: bool = True) -> Problem:
-        """The same problem with other minibatches.
+        """Return the same problem with minibatches of another size or kind.
 
         Parameters
         ----------
@@ -341,12 +340,12 @@ class Problem:
         Returns
         -------
         Problem
-            A copy; the original stays as it is.
+            A copy. The original does not change.
 
         Raises
         ------
         InputError
-            If the problem has no examples, or `batch` or `replacement` cannot be used.
+            If the problem has no examples, or if `batch` or `replacement` is not valid.
 
         Examples
         --------
@@ -364,7 +363,7 @@ class Problem:
         return replace(self, finite_sum=self.finite_sum.with_batch(size, replacement), remake=again)
 
     def in_dtype(self, dtype: torch.dtype) -> Problem | None:
-        """The same problem at the same λ in another precision.
+        """Return the same problem at the same λ in another precision.
 
         Parameters
         ----------
@@ -374,7 +373,7 @@ class Problem:
         Returns
         -------
         Problem or None
-            None if the problem cannot be made again, as those from the user's functions cannot.
+            None if the problem cannot be made again, which holds for problems from the user's functions.
         """
         return None if self.remake is None else self.remake(dtype=dtype).at(self.lam.to(dtype))
 
@@ -414,43 +413,43 @@ class Problem:
         hparams : tensor, list, tuple, dict or torch.nn.Module
             The hyperparameters λ, of the same dtype and on the same device.
         data : tensor, list, tuple or dict of tensors, optional
-            The examples, a row for each in every tensor. The function then receives, as its third argument, a minibatch
-            in the same structure, or all of it; it must be the mean of what it is for single examples.
+            The examples: every tensor has one row for each. The third argument of the function is then a minibatch in
+            the same structure, or all examples. Its value must be the mean of its values on the single examples.
         batch : int, optional
             The number of examples in a minibatch; by default 10, or all if there are fewer. Only with `data`.
         replacement : bool
             Whether the examples of one minibatch are drawn with replacement; True by default.
         name : str
-            The name of the problem in reports and messages; "user" by default, or
-            its place, such as "mine.py:problem", where a command loads it from a file.
+            The name of the problem in reports and messages; "user" by default. A command that loads the problem from
+            a file names it by its place, such as "mine.py:problem".
         prepare : callable (hparams) -> object, optional
-            Computes what depends on the hyperparameters only, once for each λ. The functions then receive what it
-            returns in place of `hparams`, and derivatives go through it.
+            Computes quantities that depend on the hyperparameters only, once for each λ. The functions then receive
+            its result in place of `hparams`, and derivatives go through it.
         dynamics : Dynamics
             The iteration that produces w_t from Φ; plain fixed-point iterations by default.
         symmetric : bool or None
-            Whether ∂₁Φ is symmetric, which "aid-cg" needs; None, the default, if that is not known.
+            Whether ∂₁Φ is symmetric, which "aid-cg" needs; None, the default, if unknown.
         sampler : callable (generator) -> Tensor of shape (n,), optional
             Draws a flat λ on the CPU with a `torch.Generator`; needed to run several samples.
         domain : Domain, optional
-            Where λ has to lie; anywhere by default.
+            The set of allowed λ; all λ by default.
         known : Constants, optional
             Constants that you have proved. The estimator tests them.
 
         Returns
         -------
         Problem
-            As `check`, `hypergradient` and the others take it.
+            The problem, for `check`, `hypergradient` and the other functions.
 
         Raises
         ------
         InputError
             If a loss is not a scalar, if a function ignores the parameters or the hyperparameters, if values are not
             finite, if params and hparams differ in dtype or device, if the function on a minibatch is not the mean of
-            the function on single examples, or if another argument cannot be used.
+            the function on single examples, or if another argument is not valid.
         UserCodeError
-            If a function raises (the original error is the cause), or if the derivatives of autograd are not those of
-            the functions, as with `detach()` or a wrong backward.
+            If a function raises an error (the original error is the cause), or if autograd's derivatives of the
+            functions are wrong, as with `detach()` or a wrong backward.
 
         Examples
         --------
@@ -510,22 +509,22 @@ class Problem:
         hparams : tensor, list, tuple, dict or torch.nn.Module
             The hyperparameters λ, of the same dtype and on the same device.
         step_size : float or callable (hparams) -> Tensor, optional
-            The step α, positive. A callable receives what the losses receive as `hparams`. By default 2/(μ+L) of the
-            Hessian at `params`, or less where a hundred steps with it lead to a point of larger curvature; 1.9/L where
-            the loss is not strictly convex at `params`, or there are more than 2000 parameters.
+            The step α, positive. A callable receives the same argument as the losses receive as `hparams`. The default
+            is 2/(μ+L) for the Hessian at `params`, or less if a hundred steps lead to a point of larger curvature. It
+            is 1.9/L if the loss is not strictly convex at `params`, or if there are more than 2000 parameters.
         data : tensor, list, tuple or dict of tensors, optional
-            The examples, a row for each in every tensor. The function then receives, as its third argument, a minibatch
-            in the same structure, or all of it; it must be the mean of what it is for single examples.
+            The examples: every tensor has one row for each. The third argument of the function is then a minibatch in
+            the same structure, or all examples. Its value must be the mean of its values on the single examples.
         batch : int, optional
             The number of examples in a minibatch; by default 10, or all if there are fewer. Only with `data`.
         replacement : bool
             Whether the examples of one minibatch are drawn with replacement; True by default.
         name : str
-            The name of the problem in reports and messages; "user" by default, or
-            its place, such as "mine.py:problem", where a command loads it from a file.
+            The name of the problem in reports and messages; "user" by default. A command that loads the problem from
+            a file names it by its place, such as "mine.py:problem".
         prepare : callable (hparams) -> object, optional
-            Computes what depends on the hyperparameters only, once for each λ. The functions then receive what it
-            returns in place of `hparams`, and derivatives go through it.
+            Computes quantities that depend on the hyperparameters only, once for each λ. The functions then receive
+            its result in place of `hparams`, and derivatives go through it.
         dynamics : Dynamics
             The iteration that produces w_t from Φ; gradient descent by default. `boundcheck.dynamics.constant`
             makes one with momentum.
@@ -534,24 +533,24 @@ class Problem:
         sampler : callable (generator) -> Tensor of shape (n,), optional
             Draws a flat λ on the CPU with a `torch.Generator`; needed to run several samples.
         domain : Domain, optional
-            Where λ has to lie; anywhere by default.
+            The set of allowed λ; all λ by default.
         known : Constants, optional
             Constants that you have proved. The estimator tests them.
 
         Returns
         -------
         Problem
-            As `check`, `hypergradient` and the others take it.
+            The problem, for `check`, `hypergradient` and the other functions.
 
         Raises
         ------
         InputError
             If a loss is not a scalar, if a function ignores the parameters or the hyperparameters, if values are not
             finite, if params and hparams differ in dtype or device, if the function on a minibatch is not the mean of
-            the function on single examples, or if another argument cannot be used.
+            the function on single examples, or if another argument is not valid.
         UserCodeError
-            If a function raises (the original error is the cause), or if the derivatives of autograd are not those of
-            the functions, as with `detach()` or a wrong backward.
+            If a function raises an error (the original error is the cause), or if autograd's derivatives of the
+            functions are wrong, as with `detach()` or a wrong backward.
 
         Examples
         --------
@@ -577,24 +576,24 @@ class Problem:
 
 
 def require_problem(value: object) -> Problem:
-    """The problem that a public function was given, by itself or by its name.
+    """Return the problem that was passed to a public function, and load it if it was passed by name.
 
     Parameters
     ----------
     value : object
-        What the function was given as `problem`.
+        The argument `problem` of the function.
 
     Returns
     -------
     Problem
-        The same, or what `load_problem` makes of a name.
+        The argument itself, or the result of `load_problem` for a name.
 
     Raises
     ------
     InputError
-        With what was given, and what to give.
+        If the argument is neither a problem nor a name, or inside of `torch.inference_mode()`.
     UnknownNameError
-        If there is no problem of that name.
+        If there is no problem with this name.
     """
     if isinstance(value, str):
         from boundcheck.problems.loading import load_problem

@@ -1,4 +1,4 @@
-"""Making a problem from a user's functions: each is called once, and refused with a reason if it cannot be used."""
+"""Construction of a problem from a user's functions. Each is called once; unusable ones are refused with a reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from boundcheck.numerics.bilevel.user_functions import Door
 if TYPE_CHECKING:
     from boundcheck.numerics.bilevel.problem import Problem
 
-Fields = dict[str, Any]  # of a Problem, by name
+Fields = dict[str, Any]  # the fields of a Problem by name
 
 
 @quiet_batches()
@@ -38,13 +38,13 @@ def from_map(
     asked: Minibatching,
     **rest: Any,
 ) -> Fields:
-    """The fields of a problem that is given by a map Φ; `Problem.from_map` has the arguments."""
+    """Return the fields of a problem with a map Φ. `Problem.from_map` documents the arguments."""
     door, w0, lam = _door(params, hparams, prepare)
     of_user = door.of_both(fp_map, "fp_map", lambda value: door.params.flatten(value, "the value of fp_map"))
     lower = LowerLevel.of(of_user, "fp_map", asked, w0)
     inner = trial_call.call(lower.at, "fp_map", door, w0, lam)
-    some = lower.minibatches(door.ready, w0, lam)
-    sums = some and some.finite_sum(some.on, None)
+    minibatches = lower.minibatches(door.ready, w0, lam)
+    sums = minibatches and minibatches.finite_sum(minibatches.on, None)
     return _fields(outer_loss, inner, door, w0, lam, phi_at=lower.at, inner_at=None, finite_sum=sums, **rest)
 
 
@@ -61,7 +61,7 @@ def from_loss(
     differentiate_step: bool,
     **rest: Any,
 ) -> Fields:
-    """The fields of a problem that is given by a loss ℓ, with Φ = w − α∇₁ℓ; `Problem.from_loss` has the arguments."""
+    """Return the fields of a problem with a loss ℓ and Φ = w − α∇₁ℓ. `Problem.from_loss` documents the arguments."""
     door, w0, lam = _door(params, hparams, prepare)
     of_user = door.of_both(inner_loss, "inner_loss", lambda value: user_functions.scalar(value, "inner_loss"))
     lower = LowerLevel.of(of_user, "inner_loss", asked, w0)
@@ -71,7 +71,7 @@ def from_loss(
     slope_at = loss_gradient.gradient(inner_at)
     with threads_for_function(inner_at, w0, lam, door.ready(lam)):
         alpha = user_functions.step_of(step_size, inner_at, w0, lam, door)
-    some = lower.minibatches(door.ready, w0, lam)
+    minibatches = lower.minibatches(door.ready, w0, lam)
 
     def step_at(ready: Ready) -> Tensor | float:
         step = alpha(ready) if callable(alpha) else alpha
@@ -86,18 +86,21 @@ def from_loss(
         return w_next
 
     lam_in_step = callable(alpha) and differentiate_step
-    sums = some and some.finite_sum(some.gradient_step(step_at), some.on, lam_in_step)
-    if lam_in_step:  # λ may act by the step alone
+    sums = minibatches and minibatches.finite_sum(minibatches.gradient_step(step_at), minibatches.on, lam_in_step)
+    if lam_in_step:  # Φ may depend on λ through the step alone
         inner = trial_call.call(phi_at, "the gradient step on inner_loss", door, w0, lam)
     fields = _fields(
         outer_loss, inner, door, w0, lam, phi_at=phi_at, inner_at=inner_at, finite_sum=sums, symmetric=True,
         frozen_step=None if lam_in_step else True,
-        step_at=step_at, default_step=step_size is None, value_function=outer_loss is inner_loss and some is None,
-        **rest,
+        step_at=step_at, default_step=step_size is None,
+        value_function=outer_loss is inner_loss and minibatches is None, **rest,
     )  # fmt: skip
     if not callable(alpha) or rest["dynamics"].step is not FIXED_POINT.step:
-        return fields  # other dynamics read what the user prepares
+        return fields  # other dynamics read the user's own prepared values
     outer_at = fields["outer_at"]
+    finite_sum = (
+        minibatches and sums and replace(sums.reading(_given), phi_on=minibatches.gradient_step(_alpha, _given))
+    )
 
     def prepared(lam: Tensor) -> Stepped:
         given = door.ready(lam)
@@ -110,12 +113,12 @@ def from_loss(
         "inner_at": lambda w, ready: inner_at(w, ready.given),
         "outer_at": lambda w, ready: outer_at(w, ready.given),
         "step_at": _alpha,
-        "finite_sum": some and sums and replace(sums.reading(_given), phi_on=some.gradient_step(_alpha, _given)),
+        "finite_sum": finite_sum,
     }
 
 
 class Stepped(NamedTuple):
-    """What is prepared from λ, with the step of a loss, which is computed once for each λ."""
+    """The user's prepared values together with the step α, which is computed once for each λ."""
 
     given: Ready
     alpha: Tensor
@@ -131,14 +134,14 @@ def _alpha(ready: Stepped) -> Tensor:
 
 @quiet_batches()
 def accepted(kind: type[Problem], fields: Mapping[str, Any]) -> Problem:
-    """The problem of these fields, after a check of its start, its first step and its derivatives.
+    """Make the problem with these fields, and check its start, its first step and its derivatives.
 
     Raises
     ------
     InputError
-        If λ is outside of its domain, or the first step is not finite.
+        If λ is outside of its domain, or if the first step is not finite.
     UserCodeError
-        If the derivatives of autograd are not those of the functions.
+        If autograd's derivatives of the functions are wrong.
     """
     problem = kind(**fields)
     problem.checked(problem.lam, "lam")
@@ -146,13 +149,13 @@ def accepted(kind: type[Problem], fields: Mapping[str, Any]) -> Problem:
         raise InputError(
             "the gradient step on inner_loss is not finite at params and hparams; check the data for NaN and infinity"
         )
-    from boundcheck.numerics.bilevel import derivative_check, program_degree  # only here: they are made of problems
+    from boundcheck.numerics.bilevel import derivative_check, program_degree  # here, because both import `Problem`
 
     with threads_for(problem):
         derivative_check.on_arrival(problem)
-        ours = replace(problem, affine=program_degree.is_affine(problem))
-        derivative_check.carry_over(problem, ours)
-        return ours
+        accepted_problem = replace(problem, affine=program_degree.is_affine(problem))
+        derivative_check.carry_over(problem, accepted_problem)
+        return accepted_problem
 
 
 def _door(params: Any, hparams: Any, prepare: Callable[[Any], Ready] | None) -> tuple[Door, Tensor, Tensor]:
@@ -170,7 +173,10 @@ def _door(params: Any, hparams: Any, prepare: Callable[[Any], Ready] | None) -> 
 def _fields(
     outer_loss: Callable[[Any, Any], Tensor], inner: FirstCall, door: Door, w0: Tensor, lam: Tensor, **rest: Any
 ) -> Fields:
-    """What both ways share: the outer loss, tried once; `inner` is the trial of the map or of the loss."""
+    """Return the fields that maps and losses share, after a first call of the outer loss.
+
+    `inner` is the result of the first call of the map or of the inner loss.
+    """
     if not isinstance(rest["dynamics"], Dynamics):
         raise InputError(
             f"dynamics = {rest['dynamics']!r} is not a Dynamics; give one, as bc.dynamics.constant(…) returns"

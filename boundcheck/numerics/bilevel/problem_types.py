@@ -1,4 +1,4 @@
-"""What the fields of a problem are made of: what is prepared from λ, the domain of λ, the curvature of a loss."""
+"""Types of the fields of a problem: prepared values, the domain of λ, and the curvature of a loss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Ready = Any  # a tensor, or a tuple, named tuple, list or dict of tensors
 
 @dataclass(frozen=True)
 class Domain:
-    """The set in which λ has to lie.
+    """The set of allowed λ.
 
     Attributes
     ----------
@@ -39,12 +39,12 @@ class Curvature:
     L: Tensor
 
     def contraction(self, alpha: Tensor | float) -> Tensor:
-        """q = max(1 − αμ, αL − 1) of Φ = w − α∇₁ℓ."""
+        """Return q = max(1 − αμ, αL − 1) of Φ = w − α∇₁ℓ."""
         return torch.maximum(1 - alpha * self.mu, alpha * self.L - 1)
 
 
 class Identity:
-    """`prepare` of a problem that prepares nothing: λ itself, with a name that signatures can show."""
+    """The default `prepare`, which returns λ itself. Its name is readable in signatures."""
 
     def __call__(self, lam: Tensor) -> Tensor:
         return lam

@@ -1,4 +1,4 @@
-"""The degree in w of the functions of a problem, read off the operations that they run; nothing is sampled."""
+"""The degree in w of the functions of a problem, proved from the operations that they run."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ HOOKS = frozenset(("register_hook", "register_post_accumulate_grad_hook"))
 
 @torch.no_grad()
 def is_affine(problem: Problem) -> bool:
-    """Is ∂₁Φ proved to depend on λ only? The operations are the same at every λ."""
+    """Return whether ∂₁Φ is proved to depend on λ only. The operations are the same at every λ."""
     if problem.step_at is not None and problem.inner_at is not None:
         return degree(problem, problem.inner_at).value <= 2
     return degree(problem, problem.phi_at).value <= 1
 
 
 def degree(problem: Problem, function: Callable[[Tensor, Ready], Any]) -> Degree:
-    """The degree in w of a function of w and of what is prepared from λ.
+    """Return the degree in w of a function of w and of the prepared values.
 
-    Unknown where numbers leave PyTorch, and where a derivative is not that of the operations that were seen: an
-    `autograd.Function` of the user's, or a hook on gradients.
+    The degree is unknown if numbers leave PyTorch, or if derivatives may differ from those of the operations: with an
+    `autograd.Function` of the user, or a hook on gradients.
     """
     w, lam = (x.detach().clone().requires_grad_() for x in (problem.w0, problem.lam))
     refusals: list[Refusal] = []
@@ -44,21 +44,21 @@ def degree(problem: Problem, function: Callable[[Tensor, Ready], Any]) -> Degree
             degrees.set(lam, Degree(0, 0))
             value = function(w, problem.prepare(lam))
             result: Degree = degrees.of(value)
-    except Exception:  # a program that cannot be followed is not known
+    except Exception:  # the degree of a program that cannot be analysed is unknown
         return UNKNOWN
     return UNKNOWN if refusals or _has_own_derivatives(value) else result
 
 
 def _has_own_derivatives(value: Tensor) -> bool:
-    """Is there an `autograd.Function` of the user's in the graph of a value?"""
-    waiting: list[Any] = [value.grad_fn]
+    """Return whether the graph of a value contains an `autograd.Function` of the user."""
+    pending: list[Any] = [value.grad_fn]
     visited: set[Any] = set()
-    while waiting:
-        node = waiting.pop()
+    while pending:
+        node = pending.pop()
         if node is None or node in visited:
             continue
         if isinstance(node, torch.autograd.function.BackwardCFunction):
             return True
         visited.add(node)
-        waiting += [following for following, _ in node.next_functions]
+        pending += [following for following, _ in node.next_functions]
     return False

@@ -1,6 +1,7 @@
-"""PyTorch's warnings about operations that are slow in a batch: ours are not the user's to act on, so they are off.
+"""A context without PyTorch's warnings about operations that are slow in a batch, about which the user can do nothing.
 
-PyTorch has one setting for the whole process, and writes some of these warnings past Python's, thousands in a run.
+PyTorch has one setting for the whole process. It writes some of these warnings directly, not as Python warnings, and
+there may be thousands in a run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 
 @dataclass
 class _Running:
-    """How many calls of ours are under way, on all threads: the last one to end turns the warnings on again."""
+    """The number of open contexts in all threads. When the last one closes, the warnings are turned on again."""
 
     count: int = 0
     lock: Lock = field(default_factory=Lock)
@@ -33,7 +34,7 @@ _running = _Running()
 
 @contextmanager
 def quiet_batches() -> Iterator[None]:
-    """Without warnings about slow batches inside; afterwards PyTorch gives them again, also after an error."""
+    """Turn off warnings about slow batches inside this context, and turn them on again afterwards, also on errors."""
     _running.add(1)
     try:
         yield

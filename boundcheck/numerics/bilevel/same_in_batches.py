@@ -1,7 +1,7 @@
-"""Check that a function gives the same value alone, under differentiation, and in a batch.
+"""A test that a function returns the same value in a plain call, under differentiation, and in a batch.
 
 The library runs the user's functions in all these ways and assumes that they are one function. This fails for code that
-asks how it is run (`requires_grad`), or that catches an error which is only raised in a batch.
+asks how it is run (`requires_grad`), or that catches an error which is raised only in a batch.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.program.user_lines import current_line
 
 BESIDE = 0.1  # relative distance of the second point
-SUMMATION_ROUNDINGS = 2**12  # of a value: two orders of summation differ by a few for each term
-SHAKES = 4  # runs next to a point, to measure the rounding
+SUMMATION_ROUNDINGS = 2**12  # allowed roundings of a value: two orders of summation differ by a few for each term
+SHAKES = 4  # number of runs near a point that measure the rounding
 ROUNDINGS = 64.0  # differences up to this many times the measured rounding are allowed
 REMEDY = "write it without `try`, requires_grad and is_grad_enabled()"
 
 
 class _Errors(TorchFunctionMode):
-    """Notes the first error that a function of PyTorch raises while it is active."""
+    """Records the first error that a PyTorch function raises while this mode is active."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class _Errors(TorchFunctionMode):
 
 
 class _Roundings(TorchFunctionMode):
-    """Multiplies what functions of PyTorch compute by 1 + ε·noise, with the ε of its dtype, while it is active."""
+    """Multiplies the results of PyTorch functions by 1 + ε·noise, with the ε of their dtype, while it is active."""
 
     def __init__(self, draw: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -56,8 +56,8 @@ class _Roundings(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if not isinstance(result, Tensor) or result.dtype not in _REAL:
             return result
-        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
-        if result._is_view() or any(x.data_ptr() == result.data_ptr() for x in given):
+        inputs = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        if result._is_view() or any(x.data_ptr() == result.data_ptr() for x in inputs):
             return result  # nothing was computed, or it was written in place
         return result * (1 + torch.finfo(result.dtype).eps * self.draw(result))
 
@@ -67,7 +67,7 @@ _REAL = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True, eq=False)
 class _RowResults:
-    """The value at rows w, and its derivatives along c, by w, and by λ summed over the rows."""
+    """The values at rows w, and the derivatives of their products with c: by w, and by λ summed over the rows."""
 
     value: Tensor
     by_w: Tensor
@@ -79,21 +79,22 @@ class _RowResults:
 
 
 def refuse_unless_same(problem: Problem, w: Tensor) -> None:
-    """Compare each function of a problem in a plain call with itself in a batch, at w and beside it.
+    """Compare each function of a problem in a plain call and in a batch, at w and at a point near it.
 
-    What is random, or cannot be differentiated or run in a batch, is left alone: it is refused where that matters.
+    Functions that are random, or that cannot be differentiated or run in a batch, are skipped. They are refused later,
+    if it matters.
 
     Parameters
     ----------
     problem : Problem
-        whose Φ and E, at its λ.
+        The problem, whose Φ and E are compared at its λ.
     w : Tensor
-        where they are compared.
+        The point at which they are compared.
 
     Raises
     ------
     InputError
-        if they differ by more than rounding does, or if an error is caught in a batch that a plain call does not raise.
+        If values differ by more than rounding, or if a function catches an error that only a batch raises.
     """
     generator = torch.Generator(device="cpu").manual_seed(23)
 
@@ -107,41 +108,41 @@ def refuse_unless_same(problem: Problem, w: Tensor) -> None:
 
 
 def _compare(problem: Problem, name: str, function: Function, points: Tensor, draw: Callable[[Tensor], Tensor]) -> None:
-    alone = _Errors()
+    plain_errors = _Errors()
 
     def values() -> Tensor:
         return torch.stack([function(w, problem.prepare(problem.lam)) for w in points])
 
-    with alone:
+    with plain_errors:
         plain = values()
         if not _same(plain, values()):
-            return  # random, which is refused later
+            return  # the function is random and is refused later
         c = draw(plain)
         try:
             expected = _plain_answer(problem, function, points, problem.lam, c)
-        except (RuntimeError, NotImplementedError):  # without a second derivative, say; refused where it is needed
+        except (RuntimeError, NotImplementedError):  # such as no second derivative; refused if needed
             return
     if not _same(plain, expected.value) and not _same(plain, values()):
-        return  # a mini-batch that changes every few calls, which is refused later
+        return  # a minibatch that changes every few calls is refused later
     _refuse_gap(problem, name, "while it is differentiated", "value", plain, expected.value, None)
-    for _ in range(2):  # `batchable` learns from the first call, and may catch an error itself
+    for _ in range(2):  # `batchable` learns from the first call, and may itself catch an error in it
         try:
             with warnings.catch_warnings(), _Errors() as in_batch:
-                warnings.simplefilter("ignore")  # of slow batches
+                warnings.simplefilter("ignore")  # warnings about slow batches
                 batch = _batched_answer(problem, function, points, c)
-        except Exception:  # refused where a batch is needed
+        except Exception:  # refused later if a batch is needed
             return
         if not in_batch.first:
             break
-    if in_batch.first and not alone.first:
+    if in_batch.first and not plain_errors.first:
         raise InputError(
             f"{problem.name}: {name} catches an error ({in_batch.first}) that is raised in a batch only, where it "
             f"may compute something else than in a plain call; {REMEDY}"
         )
-    shaken = _RoundingShift(problem, function, points, c, draw)
-    minuends = {"value": points, "derivative by params": c}  # of w − α∇₁ℓ, of which little may be left
+    rounding_shift = _RoundingShift(problem, function, points, c, draw)
+    minuends = {"value": points, "derivative by params": c}  # in w − α∇₁ℓ, the minuend may almost cancel
     for (what, first), (_, second) in zip(expected.parts, batch.parts, strict=True):
-        _refuse_gap(problem, name, "in a batch", what, first, second, shaken, minuends.get(what))
+        _refuse_gap(problem, name, "in a batch", what, first, second, rounding_shift, minuends.get(what))
 
 
 def _same(first: Tensor, second: Tensor) -> bool:
@@ -150,7 +151,7 @@ def _same(first: Tensor, second: Tensor) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _RoundingShift:
-    """Shows how much rounding there is: what changes if w, λ and all results inside move by a rounding."""
+    """Measures rounding: how much results change if w, λ and all intermediate results change by one rounding."""
 
     problem: Problem
     function: Function

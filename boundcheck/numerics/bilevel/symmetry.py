@@ -1,4 +1,4 @@
-"""Is ∂₁Φ symmetric? Two random products tell, almost surely."""
+"""A test that ∂₁Φ is symmetric, by two random products. It is right with probability one, up to rounding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class SymmetryTrial:
-    """Two random vectors with their products ∂₁Φᵀu and ∂₁Φᵀv, at one point or at rows of points."""
+    """Two random vectors u and v with the products ∂₁Φᵀu and ∂₁Φᵀv, at one point or at rows of points."""
 
     u: Tensor
     v: Tensor
@@ -22,24 +22,24 @@ class SymmetryTrial:
 
     @property
     def gap(self) -> Tensor:
-        """|uᵀ∂₁Φv − vᵀ∂₁Φu|: zero if it is symmetric, and otherwise not, with probability one."""
+        """|uᵀ∂₁Φv − vᵀ∂₁Φu|: zero if ∂₁Φ is symmetric, and otherwise positive with probability one."""
         return ((self.v * self.Yu).sum() - (self.u * self.Yv).sum()).abs()
 
     @property
     def is_symmetric(self) -> bool:
-        """Up to rounding: each inner product is summed in rounding of relative size about ε√d of its terms."""
+        """Whether ∂₁Φ is symmetric up to rounding, which is about ε√d times the terms of an inner product."""
         u, v, Yu, Yv = self.u, self.v, self.Yu, self.Yv
-        scale = u.norm() * (v.norm() + Yv.norm()) + v.norm() * (u.norm() + Yu.norm())  # ∂₁Φu = u − αHu: rounded like u
+        scale = u.norm() * (v.norm() + Yv.norm()) + v.norm() * (u.norm() + Yu.norm())  # ∂₁Φu = u − αHu rounds like u
         return not bool(self.gap > 100 * torch.finfo(u.dtype).eps * u.numel() ** 0.5 * scale)
 
 
 def by_construction(problem: Problem) -> bool:
-    """Is ∂₁Φ symmetric whatever the functions are? In one dimension, and for a gradient step, whose is I − α∇²₁ℓ."""
+    """Return whether ∂₁Φ is symmetric for any functions: if d = 1, or if Φ is a gradient step with ∂₁Φ = I − α∇²₁ℓ."""
     return problem.d == 1 or problem.step_at is not None or problem.curvature is not None
 
 
 def trial(linearised: Linearisation, seed: int = 0) -> SymmetryTrial:
-    """Two products of the linearisation, the same vectors on every device."""
+    """Compute the products of a linearisation with two random vectors, which are the same on every device."""
     generator = torch.Generator(device="cpu").manual_seed(seed)
     u, v = (
         torch.randn(linearised.x.shape, generator=generator, dtype=torch.float64, device="cpu").to(linearised.x)

@@ -1,7 +1,7 @@
-"""How many threads a problem runs on: small ones run on one, as waiting for others would cost more than it saves.
+"""The number of threads for a problem: one for small problems, because waiting for other threads would cost more.
 
-On a busy machine a small problem takes ten times as long on all threads as on one. What decides is the size of the
-problem, never a clock, so that the same call does the same thing every time. The caller's setting comes back.
+On a busy machine, a small problem may take ten times as long on all threads as on one. The number depends on the size
+of the problem and not on a clock, so that the same call always does the same. The caller's setting is restored.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from boundcheck.numerics.bilevel.quiet_batches import quiet_batches
 if TYPE_CHECKING:
     from boundcheck.numerics.bilevel.problem import Problem
 
-MOST_NUMBERS = 50_000  # in w and λ
-MOST_ARITHMETIC = 2_000_000  # in the matrix products of one Φ
+MOST_NUMBERS = 50_000  # the most entries of w and λ of a small problem
+MOST_ARITHMETIC = 2_000_000  # the most floating-point operations in the matrix products of one Φ
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
 def on_few_threads(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A public function of a problem that runs on one thread if the problem, its first argument, is small.
+    """Decorate a public function so that it runs on one thread if the problem, its first argument, is small.
 
-    A problem that was given by its name is loaded here, as its size is asked for before the function runs.
+    A problem that is given by its name is loaded here, because its size is needed before the function runs.
     """
 
     @wraps(function)
@@ -40,7 +40,7 @@ def on_few_threads(function: Callable[Arguments, Result]) -> Callable[Arguments,
         if not isinstance(problem, str):
             with threads_for(problem):
                 return function(*args, **kwargs)
-        from boundcheck.numerics.bilevel.problem import require_problem  # only here, as in `threads_for`
+        from boundcheck.numerics.bilevel.problem import require_problem  # here, as in `threads_for`
 
         loaded, call = require_problem(problem), cast("Callable[..., Result]", function)
         with threads_for(loaded):
@@ -51,8 +51,8 @@ def on_few_threads(function: Callable[Arguments, Result]) -> Callable[Arguments,
 
 @contextmanager
 def threads_for(problem: object) -> Iterator[None]:
-    """One thread inside, if the problem is small; afterwards the old number is restored, also after an error."""
-    from boundcheck.numerics.bilevel.problem import Problem  # only here: making a problem uses this module
+    """Use one thread inside this context if the problem is small, and restore the old number afterwards."""
+    from boundcheck.numerics.bilevel.problem import Problem  # here, because `problem` imports this module
 
     with _one_thread_if(lambda: isinstance(problem, Problem) and is_small(problem)):
         yield
@@ -62,7 +62,7 @@ def threads_for(problem: object) -> Iterator[None]:
 def threads_for_function(
     function: Callable[[Tensor, Any], Tensor], w: Tensor, lam: Tensor, ready: Any
 ) -> Iterator[None]:
-    """The same for a function (w, ready) of which a problem is being made."""
+    """Use one thread inside this context if a function of (w, ready) is small, before there is a problem."""
     few = w.numel() + lam.numel() <= MOST_NUMBERS
     with _one_thread_if(lambda: few and _arithmetic(lambda w: function(w, ready), w) <= MOST_ARITHMETIC):
         yield
@@ -85,13 +85,13 @@ def _one_thread_if(small: Callable[[], bool]) -> Iterator[None]:
 
 
 def is_small(problem: Problem) -> bool:
-    """Is it so small that several threads do not pay?"""
+    """Return whether a problem is so small that one thread is faster than several."""
     return problem.d + problem.n <= MOST_NUMBERS and _of_map(_PhiOfProblem(problem)) <= MOST_ARITHMETIC
 
 
 @dataclass(frozen=True, eq=False)
 class _PhiOfProblem:
-    """Φ of a problem; problems that differ in λ only have the same."""
+    """Φ of a problem, as a key. Problems that differ only in λ have equal keys."""
 
     problem: Problem
 
@@ -106,21 +106,24 @@ class _PhiOfProblem:
 
 @lru_cache(maxsize=64)
 def _of_map(one_map: _PhiOfProblem) -> int:
-    """The arithmetic of one Φ."""
+    """Return the arithmetic of one Φ."""
     problem = one_map.problem
     try:
         with torch.no_grad():
             ready = problem.prepare(problem.lam)
-    except Exception:  # the user's code may raise anything; the next call reports it
+    except Exception:  # the user's code may raise any error; the next call reports it
         return 0
     return _arithmetic(lambda w: problem.phi_at(w, ready), problem.w0)
 
 
 def _arithmetic(function: Callable[[Tensor], Tensor], w: Tensor) -> int:
-    """That of the matrix products in one call, of two rows: the counter does not count products with vectors."""
+    """Return the arithmetic of the matrix products in one call.
+
+    It is measured with a batch of two rows, because the counter ignores products with vectors.
+    """
     try:
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             torch.func.vmap(function)(w.expand(2, -1))
-    except Exception:  # the user's code may raise anything; the next call reports it
+    except Exception:  # the user's code may raise any error; the next call reports it
         return 0
     return int(counter.get_total_flops()) // 2

@@ -1,4 +1,4 @@
-"""Errors for what PyTorch cannot differentiate, or not in batches: one line, with a remedy."""
+"""One-line errors with a remedy for operations that PyTorch cannot differentiate or cannot run in batches."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from boundcheck.numerics.bilevel.user_functions import SPARSE, raised
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
-REMEDIES = {  # by what PyTorch says
-    "parse": SPARSE,  # Sparse, sparse
+REMEDIES = {  # by a part of PyTorch's message
+    "parse": SPARSE,  # matches "Sparse" and "sparse"
     "vmap": "write that operation with simpler ones, and out of place; boundcheck runs functions in batches",
     "derivative for": "write that operation with simpler ones, which have second derivatives",
     "forward AD": "write that operation with simpler ones, which have derivatives in forward mode",
@@ -20,7 +20,7 @@ REMEDIES = {  # by what PyTorch says
 
 
 def in_words(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """The same function; what PyTorch refuses to do with the operations of a user becomes a UserCodeError."""
+    """Decorate a function so that PyTorch's refusals of a user's operations become a UserCodeError."""
 
     @wraps(function)
     def run(*args: Given.args, **kwargs: Given.kwargs) -> Result:

@@ -1,6 +1,6 @@
-"""The first call of each function that a user brings: is its value usable, and does it depend on what it was given?
+"""The first call of each of the user's functions: whether its value is usable and depends on the arguments.
 
-Dependence is that of autograd's graph at the start, not the value of a derivative: a gradient that is 0 there is one.
+The dependence is read from autograd's graph at the start, not from the value of a derivative, which may be 0 there.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ CUT = "detach(), no_grad(), .data, .item(), or another copy of it"
 
 @dataclass(frozen=True)
 class FirstCall:
-    """The result of the first call."""
+    """The arguments on which a function depends, from its first call."""
 
     name: str
     on_params: bool
     on_hparams: bool
-    on_hparams_by_params: bool  # for a loss, does its gradient by params depend on hparams? Otherwise as `on_hparams`
+    on_hparams_by_params: bool  # for a loss: whether its gradient by params depends on hparams; else as `on_hparams`
 
     def refuse_without_params(self) -> None:
         """Refuse a loss that does not depend on params."""
@@ -36,45 +36,44 @@ class FirstCall:
 
 
 def call(function: Callable[[Tensor, Ready], Tensor], name: str, door: Door, w0: Tensor, lam: Tensor) -> FirstCall:
-    """Calls `function`, the user's function `name`, at the start.
+    """Call one of the user's functions at the start.
 
     Parameters
     ----------
-    function
-        the function of (w, what is prepared from λ).
-    name
-        what the user calls it.
-    door
-        how w and λ reach it.
-    w0, lam
-        the start.
+    function : callable (w, ready) -> Tensor
+        The function.
+    name : str
+        The user's name for the function.
+    door : Door
+        The conversion of w and λ to the arguments of the function.
+    w0, lam : Tensor
+        The start.
 
     Returns
     -------
     FirstCall
-        on what it depends.
+        The arguments on which the function depends.
 
     Raises
     ------
     InputError
-        if the value is not finite or of another dtype, if a buffer of a module changes, if a tensor of params or
-        hparams is used by another way than the arguments of the function, or if a tensor is used that an earlier call
-        computed from them.
+        If the value is not finite or has another dtype, if a buffer of a module changes, if the function uses a tensor
+        of params or hparams that is not one of its arguments, or if it uses a tensor that an earlier call computed.
     """
     w, lam = (x.detach().clone().requires_grad_() for x in (w0, lam))
-    given = {f"params{path}": x for path, x in door.params.originals().items()}
-    given |= {f"hparams{path}": x for path, x in door.hparams.originals().items()}
-    given = {path: x for path, x in given.items() if x.requires_grad}
+    originals = {f"params{path}": x for path, x in door.params.originals().items()}
+    originals |= {f"hparams{path}": x for path, x in door.hparams.originals().items()}
+    originals = {path: x for path, x in originals.items() if x.requires_grad}
     named_modules = [(f"params{path}", module) for path, module in door.params.modules()]
     named_modules += [(f"hparams{path}", module) for path, module in door.hparams.modules()]
     with torch.enable_grad():
         value = torch_modules.refuse_changed_buffers(named_modules, name, lambda: function(w, door.ready(lam)))
         _refuse_unusable(value, name, w0)
-        by_w, by_lam, *by_given = _grad(value, (w, lam, *given.values()), name)
-        for path, grad in zip(given, by_given, strict=True):
+        by_w, by_lam, *by_originals = _grad(value, (w, lam, *originals.values()), name)
+        for path, grad in zip(originals, by_originals, strict=True):
             if grad is not None:
                 raise InputError(
-                    f"{name} uses {path} itself, not what it is given in its place; take it from the arguments in each "
+                    f"{name} uses {path} itself, not the argument that replaces it; take it from the arguments in each "
                     "call, or .detach() it if it is meant to be constant"
                 )
         _refuse_kept(function, name, door, (w, lam))
@@ -87,7 +86,7 @@ def call(function: Callable[[Tensor, Ready], Tensor], name: str, door: Door, w0:
 def _refuse_kept(
     function: Callable[[Tensor, Ready], Tensor], name: str, door: Door, before: tuple[Tensor, Tensor]
 ) -> None:
-    """Call the function at other tensors, with the same numbers, and refuse one that still uses those of before."""
+    """Call the function with new tensors of equal values, and refuse it if it still uses the tensors of before."""
     w, lam = (x.detach().clone().requires_grad_() for x in before)
     again = _grad(function(w, door.ready(lam)), before, name)
     for what, grad in zip(("params", "hparams"), again, strict=True):
@@ -99,7 +98,7 @@ def _refuse_kept(
 
 
 def refuse_without_hparams(inner: FirstCall, outer: FirstCall) -> None:
-    """Refuse a lower level that does not depend on λ: w(λ) would be constant."""
+    """Refuse a lower level that does not depend on λ, because w(λ) would be constant."""
     if inner.on_hparams_by_params:
         return
     if not inner.on_hparams and not outer.on_hparams:
@@ -115,7 +114,7 @@ def refuse_without_hparams(inner: FirstCall, outer: FirstCall) -> None:
 
 
 def refuse_shared(door: Door) -> None:
-    """One parameter cannot be both w and λ."""
+    """Refuse a parameter that is both in w and in λ."""
     of_params = {id(x): path for path, x in door.params.originals().items() if isinstance(x, torch.nn.Parameter)}
     for path, x in door.hparams.originals().items():
         if id(x) in of_params:
@@ -134,7 +133,7 @@ def _refuse_unusable(value: Tensor, name: str, w0: Tensor) -> None:
 
 
 def _grad(value: Tensor, inputs: tuple[Tensor, ...], name: str) -> tuple[Tensor | None, ...]:
-    """Derivatives with their graph, None where autograd sees no way."""
+    """Return the derivatives with their graph; None for inputs on which the value does not depend."""
     if not value.requires_grad:
         return (None,) * len(inputs)
 

@@ -1,4 +1,4 @@
-"""Calling what users bring: their functions, with errors in one line, and the step size where they give none."""
+"""Calls of the user's functions with one-line errors, and the choice of the step size."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SEE = "see Rules in docs/howto/own_problem.md"
 VALUES = f"functions may not use numpy, .item() or `if` on values of tensors; {SEE}"
 SPARSE = "sparse tensors of torch cannot be batched; use X = bc.SparseMatrix.from_scipy(X, dtype=…) and X @ w"
 KEPT = "functions may not keep a tensor from one call to the next, as in a list, a global or an attribute; compute it"
-RULES = {  # what to do, by a word of the message of torch
+RULES = {  # the remedy, by a part of PyTorch's message
     "escaped?": f"{KEPT} in each call",
     "inplace": f"functions may not write in place into a tensor of data; write x = x + y; {SEE}",
     "random operation": f"functions may not draw random numbers; draw them beforehand; {SEE}",
-    "parse": SPARSE,  # Sparse, sparse
+    "parse": SPARSE,  # matches "Sparse" and "sparse"
     "parameter_and_buffer_dicts": "params is the module itself where a module was given; call it, as in params(X), or "
     "give dict(model.named_parameters()) in its place",
     **dict.fromkeys(("vmap", "Cannot access data pointer", "numpy()", "have storage"), VALUES),
@@ -35,31 +35,32 @@ RULES = {  # what to do, by a word of the message of torch
 
 @dataclass(frozen=True)
 class Door:
-    """How flat vectors become what users' functions receive, with modules that hold the parameters of the call."""
+    """Converts flat vectors to the arguments of the user's functions. Modules get the parameters of the call."""
 
     params: Layout
     hparams: Layout
     prepare: Callable[[Any], Ready] | None
 
     def ready(self, lam: Tensor) -> Ready:
-        """What the functions of (w, ready) take second: λ itself, or what the user's `prepare` makes of it."""
+        """Return the second argument of functions of (w, ready): λ itself, or the result of the user's `prepare`."""
         prepare = self.prepare
         if prepare is None:
             return lam
-        given, plugs = self.hparams.open(lam)
-        return _run(plugs, lambda: call(prepare, "prepare", given))
+        hparams, plugs = self.hparams.open(lam)
+        return _run(plugs, lambda: call(prepare, "prepare", hparams))
 
     def of_hparams(self, function: Callable[[Any], Any], name: str, ready: Ready) -> Any:
-        """A user's function of the hyperparameters, or of what was prepared from them."""
-        given, plugs = (ready, []) if self.prepare is not None else self.hparams.open(ready)
-        return _run(plugs, lambda: call(function, name, given))
+        """Call a user's function of the hyperparameters, or of the values that were prepared from them."""
+        argument, plugs = (ready, []) if self.prepare is not None else self.hparams.open(ready)
+        return _run(plugs, lambda: call(function, name, argument))
 
     def of_both(
         self, function: Callable[..., Any], name: str, finish: Callable[[Any], Tensor]
     ) -> Callable[..., Tensor]:
-        """A user's function as one of (w, ready); `finish` makes a tensor of its value, while modules hold w still.
+        """Return a user's function as a function of (w, ready).
 
-        Further arguments, such as a minibatch, are passed on as they are.
+        `finish` converts the value to a tensor, while modules still have the parameters of the call. Further arguments,
+        such as a minibatch, are passed on unchanged.
         """
         function = batchable(function)
 
@@ -84,25 +85,25 @@ def step_of(
     lam: Tensor,
     door: Door,
 ) -> float | Callable[[Ready], Tensor]:
-    """The step as a number or a function of what is prepared; by default one that contracts where its iterates go."""
+    """Return the step as a number or a function of the prepared values. The default is that of `default_step`."""
     if callable(step_size):
-        given = door.of_hparams(step_size, "step_size", door.ready(lam))
-        value = torch.as_tensor(given)
+        result = door.of_hparams(step_size, "step_size", door.ready(lam))
+        value = torch.as_tensor(result)
         if value.numel() != 1 or not bool(0 < value < float("inf")):
-            raise InputError(f"step_size returned {what(given)}; return one positive number")
+            raise InputError(f"step_size returned {what(result)}; return one positive number")
         function = step_size
         return lambda ready: scalar(torch.as_tensor(door.of_hparams(function, "step_size", ready)), "step_size")
     if step_size is not None:
         if isinstance(step_size, bool) or not isinstance(step_size, int | float) or not 0 < step_size < float("inf"):
             raise InputError(f"step_size = {step_size!r} is not a step; give a positive number")
         return float(step_size)
-    from boundcheck.numerics.bilevel.default_step import default_step  # only here: it needs autograd, which needs this
+    from boundcheck.numerics.bilevel.default_step import default_step  # here, because it imports this module
 
     return default_step(lambda w, lam: inner_at(w, door.ready(lam)), w0, lam)
 
 
 def call(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
-    """The value of a function; what it raises becomes one line, with the place in the user's code and the remedy."""
+    """Call a function. Its errors become one line, with the place in the user's code and the remedy."""
     try:
         return function(*arguments)
     except BoundcheckError:
@@ -112,7 +113,7 @@ def call(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
 
 
 def raised(error: Exception, remedies: Mapping[str, str]) -> str:
-    """What was raised, where in the user's code, and the remedy for it, if there is one."""
+    """Describe an error: its type and message, the line of the user's code, and the remedy if there is one."""
     text, line = " ".join(str(error).split()), line_of(error)
     misspelt = isinstance(error, AttributeError | NameError | LookupError)  # a name in the user's code, not torch
     remedy = None if misspelt else next((remedy for sign, remedy in remedies.items() if sign in text), None)
@@ -129,7 +130,7 @@ def what(value: Any) -> str:
 
 
 def scalar(value: Any, name: str) -> Tensor:
-    """The one number that a loss must return, as a 0-dimensional tensor."""
+    """Return the value of a loss, which must be one number, as a 0-dimensional tensor."""
     if not isinstance(value, Tensor) and hasattr(value, "__float__"):
         raise InputError(f"{name} returned {what(value)}; return a 0-d tensor, without .item()")
     if not isinstance(value, Tensor) or value.numel() != 1:

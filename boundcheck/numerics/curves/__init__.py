@@ -1,1 +1,1 @@
-"""Everything at every t at once: error curves (`itd_*`, `aid_*`) and the quantities in the proofs (`observ*`)."""
+"""Error curves (`itd_*`, `aid_*`) and the quantities in the proofs (`observ*`), computed for all t at once."""

@@ -1,8 +1,9 @@
-"""AID at every t at once: the linear systems of all t as rows, and the iterates read off on the way.
+"""AID at every t at once: the linear systems of all t are rows that are solved together.
 
-The system of row t is (I − ∂₁Φ(w_t)ᵀ)v = ∇₁E(w_t). A row is read off after its k steps, k = t or fixed, and dropped
-when it is finished. Where ∂₁Φ is one symmetric matrix for all t, rows are first written in its eigenvectors, where a
-product is one pass. Where ∂₁Φ is symmetric, one Krylov basis serves FP and CG (aid_krylov.py), if memory allows.
+The system of row t is (I − ∂₁Φ(w_t)ᵀ)v = ∇₁E(w_t). The result of a row is stored after its k steps, where k is t or
+fixed, and finished rows are dropped. If ∂₁Φ is one symmetric matrix for all t, the rows are written in its
+eigenvectors, where a product is one pass over memory. If ∂₁Φ is symmetric and memory allows, FP and CG share one Krylov
+basis (aid_krylov.py).
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ from boundcheck.numerics.curves.jacobian import Products
 from boundcheck.numerics.curves.sizes import WIDTHS, Sizes
 from boundcheck.progress import counted
 
-KsByMethod = Mapping[Method, Sequence[int]]  # for every method its k at each row, ascending
-ASK = 16  # steps between two checks of whether any row still moves
-STATES = 12  # copies of a state that each row holds
+KsByMethod = Mapping[Method, Sequence[int]]  # the k of each row, ascending, for every method
+ASK = 16  # steps between two tests of whether any row still changes
+STATES = 12  # number of copies of a state in each row
 
 
 def numbers_held(sizes: Sizes, rows: int) -> int:
-    """The most numbers held at once without a Krylov basis, for one λ and this number of rows."""
+    """Return the most numbers in memory at once without a Krylov basis, for one λ and this number of rows."""
     return rows * (STATES * sizes.state + WIDTHS * sizes.width)
 
 
 def iterates(batch: Batch, b: Tensor, ks_by_method: KsByMethod, block: int, basis: int) -> dict[Method, Tensor]:
-    """v of every method, each of shape (λ, rows, d) like b = ∇₁E.
+    """Return v of every method, of shape (λ, rows, d) like b = ∇₁E.
 
-    `block` is the number of rows at once. `basis` is that number if a Krylov basis of each row is kept; 0 keeps none.
+    `block` is the number of rows at once. `basis` is the number of rows at once with a Krylov basis; 0 for no basis.
     """
     if batch.spectrum is not None:
         return _in_eigenvectors(batch.spectrum, b, ks_by_method, block)
     scale = _scale(b)
     b = b / scale
     solutions = {m: torch.zeros_like(b) for m in ks_by_method}
-    left = [(dict(ks_by_method), slice(0, b.shape[1]))]  # what is solved from the start, for which rows
+    left = [(dict(ks_by_method), slice(0, b.shape[1]))]  # methods and rows that are solved from the start
 
     def products(rows: slice) -> Products:
         return batch.products(batch.w[:, rows])
@@ -74,18 +75,21 @@ def iterates(batch: Batch, b: Tensor, ks_by_method: KsByMethod, block: int, basi
 
 
 def _from_the_end(count: int, size: int) -> list[slice]:
-    """Pieces counted from the end, so that only the first may be short: its rows take few steps."""
+    """Return pieces of `count` rows, of which only the first may be short, because its rows take few steps."""
     return [slice(max(0, stop - size), stop) for stop in range(count, 0, -size)][::-1]
 
 
 def _scale(b: Tensor) -> Tensor:
-    """The largest entry of each row. Dividing by it keeps squares from overflow and underflow."""
+    """Return the largest entry of each row. Division by it prevents overflow and underflow of squares."""
     largest = b.abs().amax(dim=-1, keepdim=True)
     return torch.where((largest > 0) & torch.isfinite(largest), largest, 1)
 
 
 def _in_eigenvectors(spectrum: Spectrum, b: Tensor, ks_by_method: KsByMethod, block: int) -> dict[Method, Tensor]:
-    """The same where ∂₁Φ is one symmetric matrix for all t: v_k = p(∂₁Φ)b, a number for each distinct eigenvalue."""
+    """Return v of every method if ∂₁Φ is one symmetric matrix for all t.
+
+    Then v_k = p(∂₁Φ)b for a polynomial p, and only one number for each distinct eigenvalue is computed.
+    """
     b_hat = b @ spectrum.U
     scales: dict[Method, Tensor] = {}
     if fixed_point := {m: ks for m, ks in ks_by_method.items() if m.name == "aid-fp"}:
@@ -102,7 +106,7 @@ def _in_eigenvectors(spectrum: Spectrum, b: Tensor, ks_by_method: KsByMethod, bl
 
 
 def _geometric_sums(values: Tensor, ks_by_method: KsByMethod) -> dict[Method, Tensor]:
-    """1 + j + … + j^(k−1) for the k of each row, of shape (λ, rows, distinct)."""
+    """Return 1 + j + … + j^(k−1) for the k of each row, of shape (λ, rows, distinct)."""
     sums = {m: values.new_zeros(len(values), len(ks), values.shape[-1]) for m, ks in ks_by_method.items()}
     total, ones = torch.zeros_like(values), torch.ones_like(values)
     for k in counted(range(1, max(ks[-1] for ks in ks_by_method.values()) + 1), "aid-fp at every t"):
@@ -117,7 +121,7 @@ def go_on(
     state: SolverRows, steps: int, products: Callable[[slice], Products], ks_by_method: KsByMethod,
     result: Mapping[Method, Tensor], rows: slice,
 ) -> None:  # fmt: skip
-    """Do the remaining steps of some rows, of which `state` has done the first `steps`."""
+    """Do the remaining steps of some rows. `state` has done the first `steps`."""
     start, stop = rows.start, rows.stop
     jacobian = products(rows)
     first, last = start, max(ks[stop - 1] for ks in ks_by_method.values())

@@ -1,18 +1,18 @@
-"""AID at every t where ∂₁Φ is symmetric: one Krylov basis for each row serves FP and CG, and every k.
+"""AID at every t for a symmetric ∂₁Φ: FP and CG use one Krylov basis for each row, for every k.
 
-Lanczos' recursion from x_0 = b/‖b‖ takes J = ∂₁Φ to a tridiagonal matrix: JX = XT + β x_m e_{m−1}ᵀ for the columns
-x_0 … x_{m−1} of X. After k steps FP and CG have reached Xu with coefficients u that depend on T alone,
+Lanczos' recursion from x_0 = b/‖b‖ transforms J = ∂₁Φ to a tridiagonal matrix: JX = XT + β x_m e_{m−1}ᵀ for the columns
+x_0 … x_{m−1} of X. After k steps, FP and CG have computed Xu, with coefficients u that depend on T alone,
 
     FP: u ← Tu + ‖b‖e_0, k times from 0;    CG: (I − T_k)u = ‖b‖e_0 with the first k rows and columns of T,
 
-so that each product is computed once, for no more vectors than needed. Columns lose their orthogonality by rounding,
-without harm: JX = XT holds to rounding column by column, hence v = Xu goes through v ← Jv + b with a forcing of
-rounding in each step, and the residual b − (I − J)Xu of CG is the one of its coefficients, up to rounding.
+so each product is computed only once, and only for the vectors that are needed. Columns lose their orthogonality by
+rounding, which does no harm: JX = XT holds up to rounding in each column. Hence v = Xu satisfies v ← Jv + b up to
+rounding in each step, and the residual b − (I − J)Xu of CG is that of its coefficients up to rounding.
 
-A basis is long enough for FP when what it leaves out is rounding: the forcing β u_{m−1} in every step. That takes a few
-times √k vectors, as polynomials of degree k are near such of degree √k (Sachdeva and Vishnoi, Faster Algorithms via
-Approximation Theory, 2014, theorem 3.3). CG needs as many as it has steps, so it goes on step by step (aid_stepwise.py)
-where the basis ends: there its residual is c_m x_m, and its direction c_m Σ (c_m/c_j) x_j.
+A basis is long enough for FP if the neglected term β u_{m−1} of every step is below rounding. This takes a few times √k
+vectors, because polynomials of degree k are close to polynomials of degree √k (Sachdeva and Vishnoi, Faster Algorithms
+via Approximation Theory, 2014, theorem 3.3). CG needs a vector for each step, so at the end of the basis it continues
+step by step (aid_stepwise.py). There its residual is c_m x_m, and its direction is c_m Σ (c_m/c_j) x_j.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from boundcheck.numerics.curves.sizes import WIDTHS, Sizes
 from boundcheck.numerics.solvers.conjugate_gradient import not_definite
 
 SOLVERS = ("aid-fp", "aid-cg")
-DEEP = 256  # the most vectors in a basis; the stepwise solvers do what needs more
-EXPECT = 3.5  # FP needs at least EXPECT·√k vectors, so the first check comes there
-ASK = 8  # vectors between two checks of whether they are enough
+DEEP = 256  # the most vectors in a basis; the stepwise solvers are used if more are needed
+EXPECT = 3.5  # FP needs at least EXPECT·√k vectors, so the first test is then
+ASK = 8  # vectors between two tests of whether they are enough
 REST = 0.25  # a residual of at most REST·ε‖b‖ is below the rounding of b
-GIVE_UP = 16  # steps of FP between two checks of whether the basis is too short
-MORE = 16  # entries that are added to a window when the next one moves
-DROP = 8  # finished rows are dropped when they are one in this many
+GIVE_UP = 16  # steps of FP between two tests of whether the basis is too short
+MORE = 16  # number of entries by which a window grows when its next entry changes
+DROP = 8  # finished rows are dropped when at least one row in this many is finished
 
-OTHERS = 16  # vectors held for a row besides its basis
+OTHERS = 16  # vectors in memory for a row in addition to its basis
 
 
 def numbers_held(sizes: Sizes, rows: int) -> int:
-    """The most numbers held at once, for one λ and this number of rows."""
+    """Return the most numbers in memory at once, for one λ and this number of rows."""
     return rows * ((DEEP + OTHERS) * sizes.problem.d + WIDTHS * sizes.width)
 
 
 class Room:
-    """Memory for bases, which rows of the same shape use again; `enough` vectors were enough the last time."""
+    """Memory for bases, which is reused for rows of the same shape. `enough` is the last number of vectors needed."""
 
     def __init__(self) -> None:
         self.vectors: list[Tensor] = []
         self.enough = 0
 
     def vector(self, i: int, like: Tensor) -> Tensor:
-        """The i-th vector, of the shape and layout of `like`; its entries are arbitrary."""
+        """Return the i-th vector, with the shape and layout of `like` and arbitrary entries."""
         if i == 0 and self.vectors and self.vectors[0].shape != like.shape:
             self.vectors.clear()
         while len(self.vectors) <= i:
@@ -66,7 +66,7 @@ class Room:
 
 @dataclass(frozen=True, eq=False)
 class Continuation:
-    """CG after the last vector of the basis, for the rows from `first` on, which have more steps to do."""
+    """CG after the last vector of the basis, for the rows from `first` on that need more steps."""
 
     first: int
     state: ConjugateGradient
@@ -82,7 +82,7 @@ class KrylovSolution:
 
 
 def solve(jacobian: Products, b: Tensor, ks_by_method: Mapping[Method, Sequence[int]], room: Room) -> KrylovSolution:
-    """FP, and CG if asked for, for k that ascend with the rows; without FP if it needs more vectors than `DEEP`."""
+    """Solve with FP and, if requested, CG, for k that ascend with the rows; without FP if it needs more than `DEEP`."""
     by_cg = {m: ks for m, ks in ks_by_method.items() if m.name == "aid-cg"}
     by_fp = {m: ks for m, ks in ks_by_method.items() if m not in by_cg}
     most = max(ks[-1] for ks in by_fp.values())
@@ -104,7 +104,7 @@ def solve(jacobian: Products, b: Tensor, ks_by_method: Mapping[Method, Sequence[
 
 
 class Basis:
-    """x_0 … x_m for each row, the diagonal of T, and beside it β_0 … β_{m−1}, of which the last leads to x_m."""
+    """x_0 … x_m for each row, the diagonal of T, and β_0 … β_{m−1} next to it. The last β belongs to x_m."""
 
     def __init__(self, b: Tensor, room: Room) -> None:
         self._room, self._like = room, b
@@ -119,7 +119,7 @@ class Basis:
         return len(self.a)
 
     def grow(self, jacobian: Products) -> None:
-        """β_j x_{j+1} = Jx_j − a_j x_j − β_{j−1}x_{j−1}; if that is 0, so are all later vectors."""
+        """Add a vector by β_j x_{j+1} = Jx_j − a_j x_j − β_{j−1}x_{j−1}. If it is 0, so are all later vectors."""
         x = self.x[-1]
         room = self._room.vector(self.size + 2, self._like)
         y = transposed(jacobian, x, room)
@@ -135,7 +135,7 @@ class Basis:
         return torch.mul(x, y, out=self._product).sum(dim=-1)
 
     def combined(self, coefficients: Mapping[Method, Tensor]) -> dict[Method, Tensor]:
-        """Xu for each u, of shape (vectors, λ, rows)."""
+        """Return Xu for each u, of shape (vectors, λ, rows)."""
         v = {m: torch.zeros_like(self._like) for m in coefficients}
         for j, x in enumerate(self.x):
             for m, u in coefficients.items():
@@ -144,7 +144,7 @@ class Basis:
         return v
 
     def combined_from(self, u: Tensor, first: int) -> Tensor:
-        """Xu for u of the rows from `first` on, and all vectors x_0 … x_m."""
+        """Return Xu for the rows from `first` on, with all vectors x_0 … x_m."""
         v = torch.zeros_like(self._like[:, first:])
         for x, entries in zip(self.x, u, strict=True):
             v.addcmul_(x[:, first:], entries[..., None])
@@ -160,7 +160,7 @@ class KrylovFixedPoint:
 
 
 def fixed_point(basis: Basis, ks_by_method: Mapping[Method, Sequence[int]]) -> KrylovFixedPoint:
-    """k steps of u ← Tu + ‖b‖e_0 from 0 for each row, which move the first k entries."""
+    """Do k steps of u ← Tu + ‖b‖e_0 from 0 for each row, which change the first k entries."""
     m, last, rows = basis.size, max(ks[-1] for ks in ks_by_method.values()), basis.length.shape[-1]
     if m == 0:
         return KrylovFixedPoint({method: basis.length.new_zeros(0) for method in ks_by_method}, enough=last == 0)
@@ -192,32 +192,32 @@ def fixed_point(basis: Basis, ks_by_method: Mapping[Method, Sequence[int]]) -> K
 
 
 class KrylovRecursion:
-    """u ← Tu + ‖b‖e_0 for all rows, and what the basis leaves out of it: the forcing β u_{m−1} in each step."""
+    """The recursion u ← Tu + ‖b‖e_0 for all rows, and the term β u_{m−1} that the basis neglects in each step."""
 
     def __init__(self, basis: Basis) -> None:
         length = basis.length
         self._T = torch.stack(basis.a), torch.stack((length, *basis.beta[:-1])), torch.stack(basis.beta)
-        # u before and after a step, in turn; each stands between a 1, which brings in b, and a 0
+        # two buffers for u, before and after a step; each has a 1 in front of u, which adds b, and a 0 after it
         self._u = [length.new_zeros(basis.size + 2, *length.shape) for _ in range(2)]
         self._u[0][0] = self._u[1][0] = 1
         self._largest = torch.zeros_like(length)  # |u_{m−1}| of each row
         self._beta, self._noise = basis.beta[-1], torch.finfo(length.dtype).eps * length
 
     def window(self, entries: int, first: int) -> Window:
-        """The first entries of u, for the rows from `first` on."""
+        """Return views of the first entries of u, for the rows from `first` on."""
         diagonal, above, below = (x[:entries, :, first:] for x in self._T)
         even, odd = ([u[i : entries + i, :, first:] for i in range(3)] for u in self._u)
         return Window(entries, first, diagonal, above, below, even, odd, self._largest[:, first:])
 
     def leaves_out_too_much(self) -> bool:
-        """Whether the forcing of any row is above the rounding of b, or not a number although b is one."""
+        """Return whether the neglected term of any row is above the rounding of b, or NaN for a finite b."""
         forcing = self._largest * self._beta
         return bool((~(forcing <= self._noise) & torch.isfinite(self._noise)).any())
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Views of the entries that may have moved, and of the rows that are not done."""
+    """Views of the entries that may have changed, for the rows that are not finished."""
 
     entries: int
     first: int
@@ -229,17 +229,17 @@ class Window:
     largest: Tensor
 
     def step(self, k: int) -> Tensor:
-        """The k-th step; it returns u after it."""
+        """Do the k-th step, and return the new u."""
         (before, now, after), (_, u, _) = (self.even, self.odd) if k % 2 else (self.odd, self.even)
         return torch.mul(self.diagonal, now, out=u).addcmul_(self.above, before).addcmul_(self.below, after)
 
     def note_last_entry(self, u: Tensor) -> None:
-        """Keep the largest |u_{m−1}|."""
+        """Update the largest |u_{m−1}|."""
         torch.maximum(self.largest, u[-1].abs(), out=self.largest)
 
 
 class Pivots:
-    """I − T = LDLᵀ: δ_j on the diagonal of D, β_j/δ_j beside that of −L, and c = L⁻¹‖b‖e_0, the residuals of CG."""
+    """I − T = LDLᵀ: the diagonal δ_j of D, the entries β_j/δ_j of −L, and c = L⁻¹‖b‖e_0, the residuals of CG."""
 
     def __init__(self, basis: Basis, ks_by_method: Mapping[Method, Sequence[int]]) -> None:
         self._basis, self._ks_by_method = basis, ks_by_method
@@ -253,7 +253,7 @@ class Pivots:
         self._refuse_unless_definite()
 
     def _refuse_unless_definite(self) -> None:
-        """By pᵀ(I − J)p = c_j²δ_j for the directions p of CG, as far as rows go."""
+        """Raise an error if a direction p of CG shows that I − J is not positive definite: pᵀ(I − J)p = c_j²δ_j."""
         last = torch.tensor([max(ks) for ks in zip(*self._ks_by_method.values(), strict=True)], device=self.c.device)
         counts = (self.c[:-1].abs() > self._floor) & torch.isfinite(self.delta) & self._before(last)
         delta = torch.where(counts, self.delta, torch.inf)
@@ -261,20 +261,20 @@ class Pivots:
             raise not_definite(float(least), "pᵀ(I − ∂₁Φᵀ)p/‖r‖²")
 
     def coefficients(self, ks: Sequence[int]) -> Tensor:
-        """u with LDLᵀu = ‖b‖e_0 in the first k entries of each row: c_j u_j = Σ c_i²/δ_i over i = j … k − 1."""
+        """Return u with LDLᵀu = ‖b‖e_0 in the first k entries of a row: c_j u_j = Σ c_i²/δ_i over i = j … k − 1."""
         c = self.c[:-1]
         terms = torch.where(self._before(torch.tensor(ks, device=c.device)), c * c / self.delta, 0)
         total = terms.flip(0).cumsum(dim=0).flip(0)
         return torch.where(total != 0, total / c, 0)
 
     def continuation(self, v: Mapping[Method, Tensor]) -> Continuation | None:
-        """CG for the rows with steps beyond the basis; None if no such row still moves."""
+        """Return the state of CG for the rows with steps after the end of the basis; None if no such row changes."""
         beyond = {method: bisect_right(ks, self._basis.size) for method, ks in self._ks_by_method.items()}
         method = min(beyond, key=beyond.__getitem__)
         count = len(self._ks_by_method[method])
         first = max(0, count - tiled(count - beyond[method], len(self.c[-1])))
         c = self.c[..., first:].clone()
-        c[-1, :, : beyond[method] - first] = 0  # these rows are done and do not move
+        c[-1, :, : beyond[method] - first] = 0  # these rows are finished and do not change
         floor = self._floor[:, first:]
         going = c[-1].abs() > floor
         if not bool(going.any()):
@@ -285,5 +285,5 @@ class Pivots:
         return Continuation(first, ConjugateGradient(v_now, r, p, c[-1, ..., None] ** 2, floor[..., None] ** 2))
 
     def _before(self, k: Tensor) -> Tensor:
-        """Whether the number of a vector is less than k, of shape (vectors, 1, rows)."""
+        """Return whether the index of a vector is less than k, of shape (vectors, 1, rows)."""
         return torch.arange(len(self.delta), device=k.device)[:, None, None] < k

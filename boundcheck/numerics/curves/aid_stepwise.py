@@ -1,4 +1,4 @@
-"""FP, CG and CG on the normal equations step by step, on all rows of a block: each row a system of its own."""
+"""FP, CG and CG on the normal equations, step by step on all rows of a block. Each row is a separate system."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SolverRows(Protocol):
 
 
 class FixedPointSolver:
-    """v ← ∂₁Φᵀv + b."""
+    """The iteration v ← ∂₁Φᵀv + b."""
 
     def __init__(self, b: Tensor) -> None:
         self.b, self.v = b, torch.zeros_like(b)
@@ -43,12 +43,12 @@ class FixedPointSolver:
 
 
 class ConjugateGradient:
-    """As in numerics/solvers/conjugate_gradient.py; a row stops moving when `rr` = ‖r‖² is at most its `floor`."""
+    """CG as in numerics/solvers/conjugate_gradient.py. A row stops when `rr` = ‖r‖² is at most its `floor`."""
 
     def __init__(self, v: Tensor, r: Tensor, p: Tensor, rr: Tensor, floor: Tensor) -> None:
         self.v, self.r, self.p, self.rr, self.floor = v, r, p, rr, floor
         self._Ap, self._product = torch.empty_like(p), torch.empty_like(p)
-        self._along: list[Tensor] = []  # pᵀAp of each step, where a row moved
+        self._along: list[Tensor] = []  # pᵀAp of each step; infinite for rows that have stopped
 
     @classmethod
     def start(cls, b: Tensor) -> ConjugateGradient:
@@ -60,7 +60,7 @@ class ConjugateGradient:
 
     @property
     def least(self) -> Tensor:
-        """The least pᵀAp over all rows and steps; A is not definite if it is not positive."""
+        """The smallest pᵀAp over all rows and steps. If it is not positive, A is not positive definite."""
         along = torch.cat([self.rr.new_full((1,), torch.inf), *(x.flatten() for x in self._along)])
         return torch.where(torch.isfinite(along), along, torch.inf).min()
 
@@ -89,7 +89,7 @@ class ConjugateGradient:
 
 
 class NormalEquations:
-    """As in numerics/solvers/normal_equations.py, with one system in each row."""
+    """CG on the normal equations as in numerics/solvers/normal_equations.py, with one system in each row."""
 
     def __init__(self, b: Tensor) -> None:
         self.v, self.r = torch.zeros_like(b), b.clone()

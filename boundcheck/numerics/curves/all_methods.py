@@ -1,4 +1,4 @@
-"""All curves of one batch of λ: the systems of AID, the derivatives of ITD, and their products with ∂₂Φ."""
+"""All curves of one batch of λ, from the linear systems of AID, the derivatives of ITD, and products with ∂₂Φ."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from boundcheck.progress import counted
 
 @dataclass(frozen=True, eq=False)
 class CurveInputs:
-    """What all methods share: ∇₁E at w_1 … w_T as `b`, and the leaves on which E, Φ and Ψ depend."""
+    """Inputs that all methods share: ∇₁E at w_1 … w_T as `b`, and the leaves on which E, Φ and Ψ depend."""
 
     batch: Batch
     schedule: Schedule
@@ -38,7 +38,7 @@ class CurveInputs:
 
 
 def evaluate(batch: Batch, exact: Tensor, methods: Sequence[Method], schedule: Schedule) -> dict[Method, Tensor]:
-    """‖g(t) − ∇f‖ of every method asked for, each of shape (λ, T)."""
+    """Return ‖g(t) − ∇f‖ of each of the methods, of shape (λ, T)."""
     if any(m.name == "aid-cg" for m in methods):
         _refuse_cg_unless_symmetric(batch)
     setting = _setting(batch, schedule)
@@ -74,12 +74,12 @@ class AidProducts:
 
     setting: CurveInputs
     solutions: Mapping[Method, Tensor]  # v of each method, of shape (λ, T, d)
-    formed: Tensor | None  # the products at all t, of shape (λ, T, methods, n), if they are known already
+    formed: Tensor | None  # the products at all t, of shape (λ, T, methods, n), if known
 
     def plus(self, rest: Tensor, ts: slice, lams: slice) -> Tensor:
-        """The products plus `rest`, which has shape (λ, t, n): of shape (λ, t, methods, n)."""
+        """Return the products plus `rest`, of shape (λ, t, methods, n). `rest` has shape (λ, t, n)."""
         products = self._block(ts, lams)
-        if products.is_contiguous():  # otherwise several entries may share one place in memory
+        if products.is_contiguous():  # otherwise several entries may share memory
             return products.add_(rest[:, :, None])
         return products + rest[:, :, None]
 
@@ -113,7 +113,7 @@ def _setting(batch: Batch, schedule: Schedule) -> CurveInputs:
 
 
 def _formed(setting: CurveInputs, solutions: Mapping[Method, Tensor]) -> Read:
-    """ITD, and the products of AID, at every t, if the schedule forms ∂₂Φ."""
+    """Return ITD and the products of AID at every t, if the schedule forms ∂₂Φ; otherwise an empty result."""
     if setting.modes is None or not setting.schedule.matrices:
         return Read()
     b = setting.b if setting.schedule.algorithm == "dense" else None
@@ -122,7 +122,7 @@ def _formed(setting: CurveInputs, solutions: Mapping[Method, Tensor]) -> Read:
 
 
 def _itd_method(setting: CurveInputs, method: Method, formed: Tensor | None) -> ItdMethod:
-    """How to compute ITD, whole or truncated; `formed` is ITD at every t, if it is known already."""
+    """Return the method that computes ITD or truncated ITD. `formed` is ITD at every t, if it is known already."""
     batch, b, schedule = setting.batch, setting.b, setting.schedule
     if method.name == "itd" and schedule.algorithm == "forward":
         return WholeRun(itd_forward.forward(batch, b, setting.of_psi, schedule.formed, schedule.rows))
@@ -134,7 +134,7 @@ def _itd_method(setting: CurveInputs, method: Method, formed: Tensor | None) -> 
 
 
 def _dense_itd(setting: CurveInputs, formed: Tensor | None) -> ItdMethod:
-    """Carried forwards as matrices, or in the eigenvectors of ∂₁Φ."""
+    """Return ITD by dense matrices, forwards, or in the eigenvectors of ∂₁Φ."""
     b, modes, schedule = setting.b, setting.modes, setting.schedule
     if formed is not None:
         return WholeRun(formed)

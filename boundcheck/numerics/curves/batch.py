@@ -1,4 +1,4 @@
-"""What all methods share for one batch of λ: the iterates, products with ∂₁Φ at them, and pieces of the work."""
+"""A batch of λ with its iterates and products with ∂₁Φ at them, and the division of work into pieces."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TILE = (
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """States z_0 … z_T for each of several λ, of shape (λ, T + 1, state)."""
+    """The states z_0 … z_T for each of several λ, of shape (λ, T + 1, state)."""
 
     problem: Problem
     prepared: Prepared
     z: Tensor
-    constant: ConstantJacobian | None = None  # if ∂₁Φ is one matrix for each λ and was formed
-    spectrum: Spectrum | None = None  # if it was formed and is symmetric
+    constant: ConstantJacobian | None = None  # ∂₁Φ, if it is one matrix for each λ and was formed
+    spectrum: Spectrum | None = None  # its eigenvectors, if it is symmetric
 
     @property
     def T(self) -> int:
@@ -44,7 +44,7 @@ class Batch:
         return self.problem.dynamics.iterate(self.z[:, 1:])
 
     def products(self, w: Tensor) -> Products:
-        """Products with ∂₁Φ at the rows of w."""
+        """Return products with ∂₁Φ at the rows of w."""
         if self.constant is not None:
             return self.constant
         if self.formula is not None:
@@ -53,7 +53,7 @@ class Batch:
         return Linearisation(rows(self.problem.phi_at), w, self.prepared.ready)
 
     def products_along(self, w: Tensor, count: int) -> Iterator[Products]:
-        """For one row of w after the other, products for `count` vectors at it."""
+        """Yield, for each row of w, products with ∂₁Φ at this row for `count` vectors."""
         shared = self.formula is not None or self.constant is not None
         if self.formula is not None:
             product = self.formula(w.movedim(-1, 0), self.prepared.leaves.for_columns())
@@ -70,12 +70,12 @@ class Batch:
         return for_columns(self.problem.d1phi_T_at) if self.constant is None and self.problem.symmetric else None
 
     def laid_out(self, v: Tensor) -> Tensor:
-        """Rows v in the layout in which `products` is fastest."""
+        """Return rows v in the memory layout for which `products` is fastest."""
         return as_columns(v) if self.formula else v
 
 
 def run(problem: Problem, prepared: Prepared, T: int, *, constant: bool) -> Batch:
-    """T steps of the dynamics for all rows of λ at once; with `constant`, also ∂₁Φ as a matrix for each λ."""
+    """Do T steps of the dynamics for all λ at once. With `constant`, also form ∂₁Φ as a matrix for each λ."""
     z0 = problem.dynamics.start(problem.w0).expand(len(prepared.lams), -1)
     states = torch.empty(len(z0), T + 1, z0.shape[-1], dtype=z0.dtype, device=z0.device)
     states[:, 0] = z0
@@ -85,13 +85,13 @@ def run(problem: Problem, prepared: Prepared, T: int, *, constant: bool) -> Batc
 
 
 def of_states(problem: Problem, prepared: Prepared, states: Tensor, *, constant: bool) -> Batch:
-    """The batch with these states, which a run of the dynamics computed before."""
+    """Return the batch with states that an earlier run of the dynamics computed."""
     batch = Batch(problem, prepared, states)
     return _with_constant_jacobian(batch) if constant else batch
 
 
 def _with_constant_jacobian(batch: Batch) -> Batch:
-    """The batch with ∂₁Φ formed for each λ, and its eigenvectors if it is symmetric."""
+    """Return the batch with ∂₁Φ as a matrix for each λ, and its eigenvectors if it is symmetric."""
     problem, prepared = batch.problem, batch.prepared
     if (formula := for_columns(problem.d1phi_T_at)) is not None and problem.symmetric:
         products = [formula(problem.w0, ready) for ready in prepared.each]
@@ -103,7 +103,7 @@ def _with_constant_jacobian(batch: Batch) -> Batch:
 
 
 def _from_data(batch: Batch, matrices: list[DataMatrix]) -> Batch:
-    """The batch with ∂₁Φ = diagonal·I + weight·UᵀU for each λ, as a matrix and in its eigenvectors."""
+    """Return the batch with ∂₁Φ = diagonal·I + weight·UᵀU for each λ, as a matrix and with its eigenvectors."""
     U = torch.stack([matrix.U for matrix in matrices])
     weight = torch.stack([matrix.weight for matrix in matrices])
     diagonal = torch.stack([matrix.diagonal for matrix in matrices])
@@ -113,16 +113,16 @@ def _from_data(batch: Batch, matrices: list[DataMatrix]) -> Batch:
 
 
 def tiled(rows: int, lams: int) -> int:
-    """The least number of rows, at least `rows`, that fills whole tiles of columns for `lams` values of λ."""
+    """Return the smallest number of at least `rows` rows that fills whole tiles of columns for `lams` values of λ."""
     step = TILE // math.gcd(TILE, lams)
     return -(-rows // step) * step
 
 
 def pieces(start: int, stop: int, size: int) -> list[slice]:
-    """The indices from `start` to `stop` in pieces of `size`; the last one may be shorter."""
+    """Return the indices from `start` to `stop` in pieces of `size`. The last piece may be shorter."""
     return [slice(i, min(i + size, stop)) for i in range(start, stop, size)]
 
 
 def within(part: slice, outer: slice) -> slice:
-    """The indices of `part`, counted from the start of `outer`."""
+    """Return the indices of `part`, counted from the start of `outer`."""
     return slice(part.start - outer.start, part.stop - outer.start)

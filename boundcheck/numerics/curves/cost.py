@@ -1,6 +1,6 @@
-"""The cheapest way to compute the curves, and the pieces in which it stays within a memory budget.
+"""The choice of the cheapest algorithm for the curves, and of pieces that fit into a memory budget.
 
-Each algorithm says beside its code what it costs; the choice among them, and the pieces, are made here.
+The cost of each algorithm is computed next to its code. This module chooses among the algorithms, and the pieces.
 """
 
 from __future__ import annotations
@@ -26,38 +26,39 @@ from boundcheck.numerics.curves.batch import tiled
 from boundcheck.numerics.curves.sizes import PASS, D2Formula, Sizes, product
 
 ALGORITHMS = ("wavefront", "forward", "dense")
-STEP = 8_000_000  # arithmetic that takes as long as the Python side of one batched step
-ROWS = 1000  # rows at which a batched product is fastest
+STEP = 8_000_000  # arithmetic that takes as long as the Python overhead of one batched step
+ROWS = 1000  # number of rows for which a batched product is fastest
 COLUMNS = 200  # a matrix product with fewer columns is slow
-BASIS_VECTORS = 5  # vectors of a Krylov basis that are in the cache at once
-SUMMED_HORIZONS = 8  # t at once where a formula sums over points
-SLACK = 1.3  # allocators and temporaries take this many times what is counted
-REFERENCE_MATRICES = 5  # d × d matrices of the reference, and ∂₁Φ with its eigenvectors
-LEAVES = 4  # copies of the leaves that are kept
+BASIS_VECTORS = 5  # number of vectors of a Krylov basis that are in the cache at once
+SUMMED_HORIZONS = 8  # number of t at once if a formula sums over points
+SLACK = 1.3  # actual memory divided by counted memory, for allocators and temporary tensors
+REFERENCE_MATRICES = 5  # number of d × d matrices of the reference, and of ∂₁Φ with its eigenvectors
+LEAVES = 4  # number of copies of the leaves that stay in memory
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the curves are computed, and how much of them at once."""
+    """The algorithms for the curves, and the sizes of the pieces."""
 
-    algorithm: str | None  # how ITD is computed; None if it is not asked for
+    algorithm: str | None  # how ITD is computed; None if ITD is not requested
     constant: bool  # form ∂₁Φ once for each λ
     eigenbasis: bool  # work in the eigenvectors of ∂₁Φ throughout
     matrices: bool  # form ∂₂Φ in these eigenvectors
-    samples: int  # λ at once
-    rows: int  # t at once in a batched product
-    basis: int  # t at once for which a Krylov basis is kept; 0 if none is
-    horizons: int  # t at once for which ITD is computed
-    read: int  # t at once that are taken back to λ
-    formed: int  # t at once for which ∂₁Ψ and ∂₂Ψ are formed
+    samples: int  # number of λ at once
+    rows: int  # number of t at once in a batched product
+    basis: int  # number of t at once with a Krylov basis; 0 for no basis
+    horizons: int  # number of t at once for ITD
+    read: int  # number of t at once whose cotangents are pulled back to λ
+    formed: int  # number of t at once for which ∂₁Ψ and ∂₂Ψ are formed
 
 
 def choose(sizes: Sizes, samples: int, names: Sequence[str], algorithm: str, memory: int) -> Schedule:
-    """The cheapest schedule that fits into memory.
+    """Return the cheapest schedule that fits into memory.
 
     Parameters
     ----------
     sizes : Sizes
+        The sizes of the problem.
     samples : int
         The number of λ.
     names : sequence of str
@@ -70,14 +71,14 @@ def choose(sizes: Sizes, samples: int, names: Sequence[str], algorithm: str, mem
     Returns
     -------
     Schedule
-        With the largest pieces that stay inside `memory`.
+        The schedule with the largest pieces that fit into `memory`.
 
     Raises
     ------
     UnknownNameError
-        If there is no such algorithm.
+        If `algorithm` is not the name of an algorithm.
     InputError
-        If no schedule fits; the message says how much memory is enough.
+        If no schedule fits. The message says how much memory is enough.
     """
     if algorithm != "auto" and algorithm not in ALGORITHMS:
         raise UnknownNameError.among("algorithm", str(algorithm), ("auto", *ALGORITHMS))
@@ -97,13 +98,13 @@ def choose(sizes: Sizes, samples: int, names: Sequence[str], algorithm: str, mem
 
 
 def _in_words(size: int) -> str:
-    """So many bytes, rounded up to two digits or more: "3.9GB"."""
+    """Return a number of bytes as text, rounded up to two or more digits: "3.9GB"."""
     unit, letters = (10**9, "GB") if size >= 10**9 else (10**6, "MB") if size >= 10**6 else (10**3, "kB")
     return f"{math.ceil(10 * size / unit) / 10:g}{letters}"
 
 
 def itd_costs(sizes: Sizes, samples: int) -> dict[str, float]:
-    """Arithmetic of each algorithm for the ITD curves of `samples` values of λ."""
+    """Return the arithmetic of each algorithm for the ITD curves of `samples` values of λ."""
     T = sizes.problem.T
     if sizes.shared_backward:
         wavefront = itd_backward_shared.arithmetic(sizes) + _formula_passes(sizes)
@@ -124,14 +125,14 @@ def itd_costs(sizes: Sizes, samples: int) -> dict[str, float]:
 
 
 def _formula_passes(sizes: Sizes) -> int:
-    """Arithmetic of formulas for λ: they pass over all leaves for each entry of λ, unless these are short or summed."""
+    """Return the arithmetic of formulas for λ: passes over all leaves for each entry of λ, unless short or summed."""
     if not sizes.lam_by_formula or sizes.leaves_like_lam or sizes.lam.d2 is D2Formula.SUMMED:
         return 0
     return sizes.problem.T * PASS * sizes.lam.n * sizes.lam.leaves
 
 
 def _fit(sizes: Sizes, samples: int, names: Sequence[str], algorithm: str | None, memory: int) -> Schedule | None:
-    """The largest pieces that fit: first with fewer λ at once, then with fewer t of one λ."""
+    """Return the schedule with the largest pieces that fit: first with fewer λ at once, then with fewer t of one λ."""
 
     def too_large(schedule: Schedule) -> bool:
         return bytes_needed(sizes, schedule, names) > memory
@@ -161,7 +162,7 @@ def _halved(schedule: Schedule, *fields: str) -> Schedule:
 
 
 def _pieces(sizes: Sizes, count: int, names: Sequence[str], algorithm: str | None, smallest: bool = False) -> Schedule:
-    """Pieces for `count` λ at once that keep batched products at about `ROWS` rows and other passes in the cache."""
+    """Return pieces for `count` λ at once: about `ROWS` rows in batched products, and other passes within the cache."""
     T, d, n = sizes.problem.T, sizes.problem.d, sizes.lam.n
     aid_methods = _aid_methods(names)
     constant = _form_constant_jacobian(sizes, algorithm)
@@ -169,7 +170,7 @@ def _pieces(sizes: Sizes, count: int, names: Sequence[str], algorithm: str | Non
     matrices = eigenbasis and not sizes.leaves_like_lam and n <= T * (aid_methods + 1)
 
     def in_cache(numbers: int, lams: int) -> int:
-        """How many t fit into the cache, given the number of λ and the numbers that each takes."""
+        """Return how many t fit into the cache, given the number of λ and how many numbers each t takes."""
         return 1 if smallest else max(1, min(T, CACHE // max(1, numbers * lams)))
 
     rows = 1 if smallest else max(1, min(T, math.ceil(ROWS / count)))
@@ -199,7 +200,7 @@ def _aid_methods(names: Sequence[str]) -> int:
 
 
 def _form_constant_jacobian(sizes: Sizes, algorithm: str | None) -> bool:
-    """Whether it pays to form ∂₁Φ, which must be one matrix for each λ."""
+    """Return whether it is cheaper to form ∂₁Φ, which must be one matrix for each λ."""
     if sizes.eigenbasis and algorithm == "dense":
         return True
     T, d = sizes.problem.T, sizes.problem.d
@@ -207,13 +208,13 @@ def _form_constant_jacobian(sizes: Sizes, algorithm: str | None) -> bool:
 
 
 def bytes_needed(sizes: Sizes, schedule: Schedule, names: Sequence[str]) -> int:
-    """The most bytes that are held at once."""
+    """Return the most bytes in memory at once."""
     stored, working = _numbers_kept(sizes, schedule, names), _numbers_working(sizes, schedule, names)
     return int(SLACK * schedule.samples * (stored + working) * sizes.problem.element)
 
 
 def _numbers_kept(sizes: Sizes, schedule: Schedule, names: Sequence[str]) -> int:
-    """Numbers that are kept all the time, for one λ: states, vectors of AID and ∇₁E, leaves, matrices, results."""
+    """Return how many numbers stay in memory for one λ: states, vectors of AID and ∇₁E, leaves, matrices, results."""
     T, d, aid_methods = sizes.problem.T, sizes.problem.d, _aid_methods(names)
     stored = T * (sizes.state + (1 + aid_methods) * d) + LEAVES * sizes.lam.leaves + _reference_numbers(sizes)
     if schedule.matrices:
@@ -224,7 +225,7 @@ def _numbers_kept(sizes: Sizes, schedule: Schedule, names: Sequence[str]) -> int
 
 
 def _reference_numbers(sizes: Sizes) -> int:
-    """Numbers in the matrices of the reference: by Woodbury's identity for few data, else dense up to d = `DENSE`."""
+    """Return how many numbers the matrices of the reference have: few data, dense up to d = `DENSE`, or none."""
     d, width = sizes.problem.d, sizes.width
     if sizes.few_data:
         return width * (d + width)  # `width` is about twice the data
@@ -232,7 +233,7 @@ def _reference_numbers(sizes: Sizes) -> int:
 
 
 def _numbers_working(sizes: Sizes, schedule: Schedule, names: Sequence[str]) -> int:
-    """The most numbers that one stage of the work holds in addition, for one λ."""
+    """Return the most additional numbers that one stage of the work needs, for one λ."""
     on_the_way = lambda_products.numbers_held(sizes, 1 if schedule.matrices else _aid_methods(names), schedule.read)
     stages = [
         aid.numbers_held(sizes, schedule.rows),

@@ -1,4 +1,4 @@
-"""Eigenvectors of symmetric matrices, one for each λ, with eigenvalues that differ by rounding only taken as one."""
+"""Eigenvectors of symmetric matrices, one for each λ. Eigenvalues that differ only by rounding count as one."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Block:
-    """Neighbouring columns of U: either each with a value of its own (`alone`), or all with the same one."""
+    """Neighbouring columns of U, either each with its own eigenvalue (`alone`), or all with the same eigenvalue."""
 
     columns: slice
     values: slice
     alone: bool
 
 
-MANY_RUNS = 16  # more runs than this: fall back to a gather
+MANY_RUNS = 16  # with more runs than this, a gather is used
 
 
 def runs_of(which: list[int]) -> tuple[Block, ...]:
-    """Runs of columns, from the number of the value of each column; empty if there are more than `MANY_RUNS`."""
+    """Return runs of columns, from the index of the value of each column; empty if more than `MANY_RUNS`."""
     sizes = [(value, len(list(columns))) for value, columns in groupby(which)]
     blocks, column = [], 0
     for alone, group in groupby(sizes, key=lambda pair: pair[1] == 1):
@@ -36,16 +36,17 @@ def runs_of(which: list[int]) -> tuple[Block, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """∂₁Φ = U diag(j) Uᵀ with the distinct numbers `values` in j; products are of vectors with one entry for each.
+    """∂₁Φ = U diag(j) Uᵀ, where `values` are the distinct entries of j.
 
-    A polynomial in ∂₁Φ times b is U times (Uᵀb scaled by one number for each distinct eigenvalue).
+    Products are with vectors that have one entry for each distinct value. A polynomial in ∂₁Φ times b is U times Uᵀb,
+    scaled by one number for each distinct eigenvalue.
     """
 
     U: Tensor  # (λ, d, d)
-    values: Tensor  # (λ, distinct); where a λ has fewer, zeros at the end
-    which: Tensor  # (λ, d): which of the values belongs to a column of U
+    values: Tensor  # (λ, distinct), filled with zeros at the end if a λ has fewer
+    which: Tensor  # (λ, d): the index of the value of each column of U
     simple: bool  # whether every λ has d distinct values
-    runs: tuple[Block, ...]  # runs of columns, if they are few and the same for all λ; else empty
+    runs: tuple[Block, ...]  # runs of columns, if they are few and the same for all λ; otherwise empty
 
     def __getitem__(self, lams: slice) -> Spectrum:
         return Spectrum(self.U[lams], self.values[lams], self.which[lams], self.simple, self.runs)
@@ -56,13 +57,13 @@ class Spectrum:
     d1 = d1_T
 
     def spread(self, x: Tensor) -> Tensor:
-        """From (λ, rows, distinct) to (λ, rows, d)."""
+        """Expand numbers of shape (λ, rows, distinct) to shape (λ, rows, d)."""
         if self.simple:
             return x
         return x.gather(-1, self.which[:, None].expand(-1, x.shape[1], -1))
 
     def parts(self, b: Tensor) -> Tensor:
-        """The parts of b, of shape (λ, rows, d), in each eigenspace: (λ, rows, distinct, d). They add up to b."""
+        """Split b, of shape (λ, rows, d), into its parts in each eigenspace, of shape (λ, rows, distinct, d)."""
         components = b.new_zeros(*b.shape[:2], self.values.shape[-1], b.shape[-1])
         if not self.runs:
             which = self.which[:, None, None].expand(-1, b.shape[1], 1, -1)
@@ -83,23 +84,23 @@ class Spectrum:
 
     @property
     def largest(self) -> Block | None:
-        """The widest run of columns with one value, if there is one: its part of a vector is what the others leave."""
+        """The widest run of columns with one value, if any. Its part of a vector is what the other parts leave."""
         wide = [run for run in self.runs if not run.alone]
         return max(wide, key=lambda run: run.columns.stop - run.columns.start, default=None)
 
     def lengths(self, v: Tensor) -> Tensor:
-        """The norms of the parts of v = Uᵀb, of shape (λ, rows, d), that belong to each distinct value."""
+        """Return the norms of the parts of v = Uᵀb, of shape (λ, rows, d), that belong to each distinct value."""
         squares = v.new_zeros(*v.shape[:-1], self.values.shape[-1])
         return squares.scatter_add_(-1, self.which[:, None].expand_as(v), v * v).sqrt_()
 
 
 def spectrum_of(J: Tensor) -> Spectrum:
-    """Of symmetric matrices."""
+    """Return the spectrum of symmetric matrices."""
     return _grouped(*torch.linalg.eigh((J + J.mT) / 2))
 
 
 def spectrum_of_data(U: Tensor, weight: Tensor, diagonal: Tensor) -> Spectrum:
-    """Of diagonal·I + weight·UᵀU, from U of shape (λ, data, d); weight and diagonal are numbers for each λ."""
+    """Return the spectrum of diagonal·I + weight·UᵀU, from U of shape (λ, data, d) and two numbers for each λ."""
     s, V_T = torch.linalg.svd(U)[1:]
     rest = s.new_zeros(len(s), U.shape[-1] - s.shape[-1])
     j = diagonal[:, None] + weight[:, None] * torch.cat((s * s, rest), dim=-1)
@@ -108,7 +109,7 @@ def spectrum_of_data(U: Tensor, weight: Tensor, diagonal: Tensor) -> Spectrum:
 
 
 def _grouped(j: Tensor, U: Tensor) -> Spectrum:
-    """The spectrum from ascending eigenvalues; values that differ by rounding only are replaced by their mean."""
+    """Return the spectrum from ascending eigenvalues. Values that differ only by rounding are replaced by the mean."""
     noise = 64 * torch.finfo(j.dtype).eps * j.abs().amax(dim=-1, keepdim=True)
     which = torch.nn.functional.pad((j.diff(dim=-1) > noise).cumsum(-1), (1, 0))
     least, most = which[:, -1].aminmax()

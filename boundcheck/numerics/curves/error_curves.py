@@ -29,20 +29,20 @@ from boundcheck.progress import Progress, no_progress, reporting_to
 class Curves(Mapping[str, "np.ndarray"]):
     """The errors ‖g(t) − ∇f(λ)‖ of several methods: ``curves["itd"]`` is an array of samples × t.
 
-    A mapping from the methods, as they were named, to their errors.
+    This is a mapping from the names of the methods to their errors.
 
     Attributes
     ----------
     t : ndarray of shape (T,)
-        1 … T.
+        The times 1 … T.
     errors : mapping from str to ndarray of shape (samples, T)
         The errors by method.
     lam : Tensor of shape (samples, n)
-        The λ at which they were computed.
+        The values of λ.
     reference : ReferenceSolution
         The exact ∇f, w(λ) and v at each λ.
     algorithm : str or None
-        How ITD was computed; None if it was not.
+        The algorithm for ITD; None if ITD was not computed.
     """
 
     t: np.ndarray
@@ -58,7 +58,7 @@ class Curves(Mapping[str, "np.ndarray"]):
 
     @property
     def diverged(self) -> dict[str, list[int | None]]:
-        """For each method, the first t of each sample at which its error is not finite (None where all are)."""
+        """For each method and sample, the first t at which the error is not finite; None if all errors are finite."""
         broken = {method: ~np.isfinite(errors) for method, errors in self.errors.items()}
         return {
             method: [int(self.t[row.argmax()]) if row.any() else None for row in rows]
@@ -102,25 +102,25 @@ def error_curves(
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name as `load_problem` takes it.
+        The problem, or a name that `load_problem` accepts.
     methods : sequence of str, optional
         The methods: "itd", "itd-truncated:K", "aid-fp", "aid-cg", "aid-cgn"; "aid-cg:10" fixes k = 10, otherwise k =
-        t. By default "itd", "aid-fp" and "aid-cg", or "aid-cgn" in place of "aid-cg" where ∂₁Φ is known not to be
+        t. By default "itd", "aid-fp" and "aid-cg", or "aid-cgn" in place of "aid-cg" if ∂₁Φ is known not to be
         symmetric.
     t : int
-        The largest number of lower-level steps; 200 by default. There is an error for each of 1 … t.
+        The largest number of lower-level steps; 200 by default. Errors are computed for each of 1 … t.
     samples : int
-        How many λ to draw; 1 by default. One sample without a seed is the problem's own λ.
+        The number of λ to draw; 1 by default. One sample without a seed is the problem's own λ.
     seed : int, optional
-        The seed with which λ is drawn; that of the problem by default.
+        The seed for drawing λ; by default the seed of the problem.
     lam : structure of the hyperparameters, or tensor of shape (n,) or (samples, n), optional
-        Where to evaluate: one λ, or one in each row. Not together with `samples` and `seed`.
+        One λ, or one in each row, to use instead of random ones. Not together with `samples` and `seed`.
     memory : int
-        The budget in bytes; 1 GiB by default.
+        The memory budget in bytes; 1 GiB by default.
     algorithm : {"auto", "wavefront", "forward", "dense"}
-        How ITD is computed; "auto", the default, takes the cheapest.
+        The algorithm for ITD. "auto", the default, chooses the cheapest.
     progress : callable (what, done, of) -> None, optional
-        Called with what is being done, how much of it is done, and of how much.
+        Called with a description of the current stage, the amount done and the total.
 
     Returns
     -------
@@ -130,15 +130,15 @@ def error_curves(
     Raises
     ------
     UnknownNameError
-        If there is no such method or algorithm.
+        If there is no method or algorithm with the given name.
     InputError
-        If an argument cannot be used, or `memory` is too small for the problem.
+        If an argument is not valid, or if `memory` is too small for the problem.
     AssumptionError
         If a method is "aid-cg" and ∂₁Φ is not symmetric, or I − ∂₁Φ is not positive definite.
     DivergenceError
         If w(λ) cannot be found.
     UserCodeError
-        If a function of the user raises.
+        If a function of the user raises an error.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def compute(
     problem: Problem, methods: Sequence[Method], T: int, lams: Tensor, memory: int, algorithm: str = "auto",
     progress: Progress | None = None,
 ) -> Computed:  # fmt: skip
-    """The error curves of `error_curves`, for arguments that are known to be right."""
+    """Compute the curves of `error_curves` for valid arguments."""
     problem = quick(problem)
     first = Prepared(problem, lams[:1])
     schedule = cost.choose(measure(problem, first, T), len(lams), [m.name for m in methods], algorithm, memory)
@@ -199,18 +199,18 @@ def compute(
 
 
 def steps_of(t: Any) -> int:
-    """`t` as a number of steps, at least 1."""
+    """Return `t` if it is a number of steps of at least 1, and raise an error otherwise."""
     return names.count(t, "t", least=1)
 
 
 def refuse_unless_budget(memory: Any) -> None:
-    """Raise InputError unless `memory` is a number of bytes."""
+    """Raise an InputError unless `memory` is a number of bytes."""
     if isinstance(memory, bool) or not isinstance(memory, int) or memory <= 0:
         raise InputError(f"memory must be a number of bytes, such as 2**30 (got {memory!r})")
 
 
 def methods_of(problem: Problem, method_names: Sequence[str] | None) -> list[Method]:
-    """The methods by name, each once; the default ones if none are named."""
+    """Return the methods with the given names, each once; the default methods if no names are given."""
     if method_names is None:
         method_names = names.default_methods(problem.symmetric)
     if isinstance(method_names, str):
@@ -226,7 +226,7 @@ def methods_of(problem: Problem, method_names: Sequence[str] | None) -> list[Met
 
 
 def lams_of(problem: Problem, samples: int, seed: int | None, lam: Any) -> Tensor:
-    """The λ to run at, one in each row."""
+    """Return the values of λ for a run, one in each row."""
     if lam is not None:
         if samples != 1 or seed is not None:
             raise InputError("samples and seed draw λ, and lam was given; leave out either lam or the others")

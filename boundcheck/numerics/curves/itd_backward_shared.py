@@ -1,8 +1,8 @@
-"""ITD at every t at once, backwards, where formulas give ∂₁Φ for columns and a diagonal ∂₂Φ.
+"""ITD at every t at once, backwards, for problems with formulas for ∂₁Φ on columns and for a diagonal ∂₂Φ.
 
-The adjoint of horizon t at state z_p is a = ∂₁Ψ(z_p)ᵀ … ∂₁Ψ(z_{t−1})ᵀ∇E(w_t). All horizons that have begun are taken
-from z_{p+1} to z_p at once, through the one matrix that they share there, and what each adds at λ, ∂₂Ψ(z_p)ᵀa, is a
-product entry by entry: only one adjoint and one sum are kept for each horizon.
+The adjoint of horizon t at state z_p is a = ∂₁Ψ(z_p)ᵀ … ∂₁Ψ(z_{t−1})ᵀ∇E(w_t). All horizons that have begun move from
+z_{p+1} to z_p at once, by products with the one matrix that they share there. Each adds ∂₂Ψ(z_p)ᵀa to its derivative by
+λ, an entrywise product. So only one adjoint and one sum are stored for each horizon.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from boundcheck.numerics.curves.batch import Batch, tiled, within
 from boundcheck.numerics.curves.jacobian import Products, as_columns, transposed
 from boundcheck.numerics.curves.sizes import PASS, WIDTHS, Sizes, fixed_steps, product
 
-GROW = 8  # memory for the horizons grows by one in this many at a time
-LAM_PASSES = 2  # passes over an adjoint for what it adds at λ
-ADJOINTS = 4  # copies of an adjoint and of a sum that are held for each horizon
-POINTS = 3  # vectors that are held for each point
+GROW = 8  # memory for the horizons grows by one eighth of a block at a time
+LAM_PASSES = 2  # passes over an adjoint for its term of the derivative by λ
+ADJOINTS = 4  # number of copies of an adjoint and of a sum in memory for each horizon
+POINTS = 3  # number of vectors in memory for each point
 
 
 def arithmetic(sizes: Sizes) -> float:
-    """Arithmetic of ITD at every t, for one λ."""
+    """Return the arithmetic of ITD at every t, for one λ."""
     T, d = sizes.problem.T, sizes.problem.d
     return T**2 / 2 * (product(sizes) + LAM_PASSES * PASS * d)
 
 
 def numbers_held(sizes: Sizes, horizons: int, rows: int) -> int:
-    """The most numbers held at once, for one λ, these numbers of horizons and of points at which ∂₁Φ is prepared."""
+    """Return the most numbers in memory, for one λ and these numbers of horizons and of points with a prepared ∂₁Φ."""
     T, d = sizes.problem.T, sizes.problem.d
     return horizons * ADJOINTS * (sizes.state + d) + rows * WIDTHS * sizes.width + T * POINTS * d
 
 
 def applies(batch: Batch) -> bool:
-    """Whether the problem has such formulas and its steps depend on λ through Φ only."""
+    """Return whether the problem has such formulas and its steps depend on λ only through Φ."""
     if batch.formula is None or lambda_products.diagonal(batch, batch.w[:, :1]) is None:
         return False
     return batch.problem.dynamics.copies == 1 or fixed_steps(batch.problem, batch.prepared.leaves, batch.z[:, :1])
@@ -47,7 +47,8 @@ def applies(batch: Batch) -> bool:
 class SharedBackwardItd:
     """ITD by adjoints at shared points, for each block of horizons.
 
-    Through the last `through` steps only, if given; ∂₁Φ is prepared for `rows` points at a time.
+    If `through` is given, the derivative goes only through the last `through` steps. ∂₁Φ is prepared for `rows` points
+    at a time.
     """
 
     def __init__(self, batch: Batch, b: Tensor, rows: int, through: int | None) -> None:
@@ -63,10 +64,10 @@ class SharedBackwardItd:
 
 
 def itd(batch: Batch, b: Tensor, start: int, stop: int, block: int, through: int | None = None) -> Tensor:
-    """(dw_t/dλ)ᵀ∇₁E(w_t) for the horizons t = start + 1 … stop, of shape (λ, stop − start, n).
+    """Return (dw_t/dλ)ᵀ∇₁E(w_t) for the horizons t = start + 1 … stop, of shape (λ, stop − start, n).
 
-    Through the last `through` steps only, if given; ∂₁Φ is prepared for `block` points at a time. Horizons are held in
-    reversed order, i = stop − t, in which they begin.
+    If `through` is given, the derivative goes only through the last `through` steps. ∂₁Φ is prepared for `block` points
+    at a time. Horizons are in reversed order, i = stop − t, in which they begin.
     """
     dynamics, ready, size = batch.problem.dynamics, batch.prepared.ready, stop - start
     if through == 0:
@@ -86,7 +87,7 @@ def itd(batch: Batch, b: Tensor, start: int, stop: int, block: int, through: int
             a, total = (as_columns(pad(x, (0, 0, 0, more))) for x in (a, total))
         if p >= start:
             a[:, stop - p - 1] = dynamics.lift(b[:, p])
-            total[:, stop - p - 1] = 0  # whatever 0 times a later iterate was, which may not be finite
+            total[:, stop - p - 1] = 0  # before, it was 0 times a later iterate, which may not be finite
         if through is not None and (done := stop - p - through) > 0:
             a[:, done - 1] = 0
         total.addcmul_(by_lam[:, p, None], dynamics.iterate(a))
@@ -99,13 +100,13 @@ def itd(batch: Batch, b: Tensor, start: int, stop: int, block: int, through: int
 
 
 def _by_lam(batch: Batch, w: Tensor) -> Tensor:
-    """The diagonals of ∂₂Ψ for steps that evaluate Φ at rows w, of shape (λ, rows, d)."""
+    """Return the diagonals of ∂₂Ψ for steps that evaluate Φ at rows w, of shape (λ, rows, d)."""
     if (entries := lambda_products.diagonal(batch, w)) is None:
         raise ValueError(f"{batch.problem.name} has no formula for a diagonal ∂₂Φ")
     dynamics = batch.problem.dynamics
 
     def newest(phi: Tensor, ready: Ready) -> Tensor:
-        """What Φ becomes in a step from 0, which is linear in it."""
+        """Return the new iterate of a step from 0 in which Φ has the value `phi`; it is linear in `phi`."""
         return dynamics.iterate(dynamics.step(lambda _: phi, dynamics.start(torch.zeros_like(phi)), ready))
 
     return rows(newest)(entries, batch.prepared.ready)

@@ -1,8 +1,8 @@
-"""ITD at every t where ∂₁Φ is one symmetric matrix for each λ: in its eigenvectors coordinates do not mix.
+"""ITD at every t if ∂₁Φ is one symmetric matrix for each λ. In its eigenvectors, coordinates do not mix.
 
-There w_t = w* + Σ_g ρ_g(t)e_g, with e_g the part of w_0 − w* in the g-th eigenspace, and ∂₂Φ is affine in w. So the sum
-over p in Σ_p ∂₂Φ(w_p)ᵀa_p, with a_p the adjoint of horizon t at w_p, need not be taken for each t anew: it is
-Σ_g ∂₂Φ(w* + e_g)ᵀV_g, where V_g has N_t[g, k]·b in the k-th eigenspace and N_t[g, k] = Σ_p ρ_g(p)s_k(t − 1 − p) is the
+Then w_t = w* + Σ_g ρ_g(t)e_g, where e_g is the part of w_0 − w* in the g-th eigenspace, and ∂₂Φ is affine in w. So the
+sum Σ_p ∂₂Φ(w_p)ᵀa_p, with the adjoints a_p of horizon t at w_p, need not be computed again for each t. It is equal to
+Σ_g ∂₂Φ(w* + e_g)ᵀV_g, where V_g is N_t[g, k]·b in the k-th eigenspace, and N_t[g, k] = Σ_p ρ_g(p)s_k(t − 1 − p) is the
 response of coordinate k to the forcing ρ_g. N_t follows from N_{t−1} by one step of the dynamics.
 """
 
@@ -27,16 +27,16 @@ from boundcheck.numerics.curves.lambda_products import EVERY, PulledCotangents
 from boundcheck.numerics.curves.sizes import PASS, D2Formula, Sizes, pull_back
 from boundcheck.progress import counted
 
-LAM_PASSES = 3  # passes over a cotangent at a point, besides one evaluation of Φ
+LAM_PASSES = 3  # passes over a cotangent at a point, in addition to one evaluation of Φ
 FULL_EIGENVECTORS = 30  # times d³: arithmetic of an eigendecomposition
 DATA_EIGENVECTORS = 10  # times d² for each row of data: arithmetic of a singular value decomposition
-COTANGENTS = 2  # copies of the cotangents of the leaves that are held for each t
-BACKWARD = 64  # t in one backward pass
-MATRICES = 8  # matrices of the size of ∂₁Φ that are held
+COTANGENTS = 2  # number of copies of the cotangents of the leaves in memory for each t
+BACKWARD = 64  # number of t in one backward pass
+MATRICES = 8  # number of matrices of the size of ∂₁Φ in memory
 
 
 def arithmetic(sizes: Sizes) -> int:
-    """Arithmetic of ITD at every t, for one λ."""
+    """Return the arithmetic of ITD at every t, for one λ."""
     d, rank = sizes.problem.d, sizes.rank
     points = min(d, rank + 1 if rank else d)
     eigenvectors = DATA_EIGENVECTORS * d**2 * rank if rank else FULL_EIGENVECTORS * d**3
@@ -45,7 +45,7 @@ def arithmetic(sizes: Sizes) -> int:
 
 
 def numbers_held(sizes: Sizes, horizons: int) -> int:
-    """The most numbers held at once, for one λ and this number of t: responses or cotangents, and matrices."""
+    """Return the most numbers in memory, for one λ and this number of t: responses or cotangents, and matrices."""
     d = sizes.problem.d
     for_each_t = d**2 if sizes.lam.d2 is D2Formula.SUMMED else COTANGENTS * sizes.lam.leaves
     return horizons * for_each_t + MATRICES * d**2
@@ -74,7 +74,7 @@ class Modes:
 
     @property
     def numbers(self) -> Tensor:
-        """P_t at each distinct eigenvalue for t = 0 … T, as a state has it: (λ, T + 1, copies · distinct)."""
+        """P_t at each distinct eigenvalue for t = 0 … T, in the layout of a state: (λ, T + 1, copies · distinct)."""
         return self._states
 
     @cached_property
@@ -84,7 +84,7 @@ class Modes:
 
     @cached_property
     def evaluated(self) -> Tensor:
-        """The same for where the steps from t = 0 … T − 1 evaluate Φ."""
+        """The coefficients of the points at which the steps from t = 0 … T − 1 evaluate Φ."""
         return self._weights(rows(self.batch.problem.dynamics.point)(self._states[:, :-1], self.batch.prepared.ready))
 
     def _weights(self, rho: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ class Modes:
         )
 
     def responses(self, parts: Iterable[slice]) -> Iterator[tuple[slice, Tensor]]:
-        """N_t for t = 1 … T, one of these parts at a time: of shape (λ, t, points, distinct)."""
+        """Yield each of the parts of t = 1 … T with the responses N_t, of shape (λ, t, points, distinct)."""
         forcing = self.evaluated[..., None]
         newest = [entry[:, None] for entry in self.newest]
         shape = (*self.points.shape[:2], self.spectrum.values.shape[-1])
@@ -109,15 +109,15 @@ class Modes:
             yield part, N
 
     def adjoints(self, N: Tensor, b: Tensor, lams: slice = EVERY) -> Tensor:
-        """V for the responses N and ∇₁E of some t and of `lams`: of shape (λ, t, points, d)."""
+        """Return V for the responses N and ∇₁E of some t and of `lams`, of shape (λ, t, points, d)."""
         spectrum, forces = self.spectrum[lams], self.omega[lams] * b
         if self.mixed:
             return N @ spectrum.parts(forces)
         V = spectrum.spread(N[:, :, 0]) * (forces @ spectrum.U)
-        return (V @ spectrum.U.mT)[:, :, None]  # at one point it is cheaper to leave the eigenvectors last
+        return (V @ spectrum.U.mT)[:, :, None]  # for one point, it is cheaper to return from the eigenvectors last
 
     def itd(self, b: Tensor, block: int) -> Iterator[Cotangents]:
-        """(dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, `block` of them at a time, as cotangents of shape (λ, block, …)."""
+        """Yield (dw_t/dλ)ᵀ∇₁E(w_t) for `block` values of t at a time, as cotangents of shape (λ, block, …)."""
         linearisation = LamLinearisation(self.batch.problem.phi_at, self.points, self.leaves)
         size = max(1, min(BACKWARD, CACHE // self.points.numel()))
         blocks = pieces(0, self.batch.T, block)
@@ -147,7 +147,7 @@ class EigenbasisItd:
 
 
 class SummedItd:
-    """ITD by the problem's formula that sums over the points, for `size` horizons at a time and one λ at a time."""
+    """ITD by the problem's formula that sums over points, for `size` horizons and one λ at a time."""
 
     def __init__(self, modes: Modes, formulas: list[OuterProducts], b: Tensor, size: int) -> None:
         self._modes, self._formulas, self._b = modes, formulas, b
@@ -163,7 +163,7 @@ class SummedItd:
 
 
 def sums_of(modes: Modes) -> list[OuterProducts]:
-    """For each λ the problem's formula that sums over the points; empty if it has none, or if one point is enough."""
+    """Return the formula that sums over points for each λ; empty if there is none, or if one point is enough."""
     formula, each = modes.batch.problem.d2phi_T_at, modes.batch.prepared.each
     if formula is None or not modes.mixed:
         return []
@@ -172,7 +172,7 @@ def sums_of(modes: Modes) -> list[OuterProducts]:
 
 
 def _run(newest: list[Tensor], ones: Tensor, T: int) -> Tensor:
-    """(ρ(t), ρ(t − 1), …) for t = 0 … T, of shape (λ, T + 1, copies · distinct), as the dynamics hold a state."""
+    """Return (ρ(t), ρ(t − 1), …) for t = 0 … T in the layout of a state: (λ, T + 1, copies · distinct)."""
     past = [ones] * len(newest)  # the newest last
     for _ in range(T):
         past.append(sum((entry * x for entry, x in zip(newest, reversed(past), strict=False)), torch.zeros_like(ones)))
@@ -182,7 +182,7 @@ def _run(newest: list[Tensor], ones: Tensor, T: int) -> Tensor:
 
 
 def _newest(problem: Problem, spectrum: Spectrum, ready: Ready) -> tuple[list[Tensor], Tensor]:
-    """What a step takes of each iterate in a state, in each coordinate: (λ, distinct); and ω, by which it takes Φ."""
+    """Return the factors of each iterate of a state in a step, of shape (λ, distinct), and ω, the factor of Φ."""
     dynamics, values = problem.dynamics, spectrum.values
     step = vmap(lambda j, z, ready: dynamics.iterate(dynamics.step(lambda w: w * j, z, ready)))
     ones = torch.ones_like(values)

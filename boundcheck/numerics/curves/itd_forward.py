@@ -1,7 +1,8 @@
-"""ITD at every t at once, forwards: S_t = dz_t/dλ is carried along, and every t reads off S_tᵀ∇E(w_t).
+"""ITD at every t at once, forwards: S_t = dz_t/dλ is updated in each step, and gives S_tᵀ∇E(w_t) at every t.
 
-S⁺ = ∂₁Ψ S + ∂₂Ψ, in one of two ways. `forward` takes n products a step: for n small against T. `dense` forms ∂₁Ψ as a
-matrix, for many t in one batch, and multiplies: for d small against T and n. Both form ∂₂Ψ for many t in one batch.
+S⁺ = ∂₁Ψ S + ∂₂Ψ is computed in one of two ways. `forward` takes n products in each step. It is for n small against T.
+`dense` forms ∂₁Ψ as a matrix, for many t in one batch, and multiplies. It is for d small against T and n. Both form ∂₂Ψ
+for many t in one batch.
 """
 
 from __future__ import annotations
@@ -21,33 +22,33 @@ from boundcheck.numerics.curves.sizes import PASS, WIDTHS, D2Formula, Sizes, aut
 from boundcheck.progress import counted
 
 SENSITIVITY_PASSES = 2  # passes over the state for each column of S in a step of `forward`
-DOUBLE = 3  # transposed products in one forward product by autograd, with the graph that is made for it
-SENSITIVITIES = 4  # copies of S that are held
-D2_MATRICES = 3  # copies of ∂₂Ψ that are held for each t for which it is formed
-D1_MATRICES = 4  # copies of ∂₁Φ, besides ∂₁Ψ, that are held for each t for which `dense` forms it
-D1_WIDTHS = 2  # copies of the intermediate numbers of Φ for each column of ∂₁Ψ
+DOUBLE = 3  # cost of a forward product by autograd, with its graph, in transposed products
+SENSITIVITIES = 4  # number of copies of S in memory
+D2_MATRICES = 3  # number of copies of ∂₂Ψ in memory for each t for which it is formed
+D1_MATRICES = 4  # number of copies of ∂₁Φ, in addition to ∂₁Ψ, for each t for which `dense` forms it
+D1_WIDTHS = 2  # number of copies of the intermediate numbers of Φ for each column of ∂₁Ψ
 
 
 def forward_arithmetic(sizes: Sizes) -> int:
-    """Arithmetic of `forward`, for one λ."""
+    """Return the arithmetic of `forward`, for one λ."""
     step = sizes.lam.n * (graphs(sizes) * product(sizes) + SENSITIVITY_PASSES * PASS * sizes.state)
     return sizes.problem.T * (step + _d2_arithmetic(sizes))
 
 
 def graphs(sizes: Sizes) -> int:
-    """How many transposed products a product in a step of `forward` takes: by autograd it is a double one."""
+    """Return the cost of a product in a step of `forward`, in transposed products; by autograd it is a double one."""
     return 1 if sizes.product_by_formula else DOUBLE
 
 
 def dense_arithmetic(sizes: Sizes) -> int:
-    """Arithmetic of `dense`, for one λ."""
+    """Return the arithmetic of `dense`, for one λ."""
     d = sizes.problem.d
     matrix_product = 2 * sizes.state * d * sizes.lam.n
     return sizes.problem.T * (d * autograd_product(sizes) + _d2_arithmetic(sizes) + matrix_product)
 
 
 def _d2_arithmetic(sizes: Sizes) -> int:
-    """Arithmetic of forming ∂₂Ψ as a matrix."""
+    """Return the arithmetic of forming ∂₂Ψ as a matrix."""
     d, n = sizes.problem.d, sizes.lam.n
     if sizes.lam.d2 is D2Formula.DIAGONAL:
         return PASS * d
@@ -55,21 +56,21 @@ def _d2_arithmetic(sizes: Sizes) -> int:
 
 
 def forward_numbers_held(sizes: Sizes, formed: int, rows: int) -> int:
-    """The most numbers `forward` holds at once, for one λ: ∂₂Ψ for `formed` t, S, and products for `rows` rows."""
+    """Return the most numbers of `forward` in memory for one λ: ∂₂Ψ for `formed` t, S, and products for `rows` rows."""
     d, n = sizes.problem.d, sizes.lam.n
     carried = n * (SENSITIVITIES * sizes.state + sizes.width) + rows * WIDTHS * sizes.width
     return formed * D2_MATRICES * n * d + carried
 
 
 def dense_numbers_held(sizes: Sizes, formed: int, rows: int) -> int:
-    """The most numbers `dense` holds at once, for one λ: ∂₁Ψ is formed for `formed` t too."""
+    """Return the most numbers of `dense` in memory, for one λ; ∂₁Ψ is formed for `formed` t too."""
     d = sizes.problem.d
     jacobian = d * (sizes.state + D1_MATRICES * d + D1_WIDTHS * sizes.width)
     return formed * jacobian + forward_numbers_held(sizes, formed, rows)
 
 
 def newest(problem: Problem) -> Function:
-    """The part of Ψ that depends on λ directly: the rest of a state are copies."""
+    """Return the part of Ψ that depends on λ directly, the newest iterate; the other iterates are copies."""
 
     def step(z: Tensor, ready: Ready) -> Tensor:
         return problem.dynamics.iterate(problem.psi_at(z, ready))
@@ -78,20 +79,20 @@ def newest(problem: Problem) -> Function:
 
 
 def _d2(batch: Batch, leaves: Leaves, z: Tensor) -> Tensor:
-    """∂₂Ψ(z), its newest part, as matrices of shape (λ, rows, d, n)."""
+    """Return the part of ∂₂Ψ(z) for the newest iterate, as matrices of shape (λ, rows, d, n)."""
     problem = batch.problem
-    if problem.dynamics.copies == 1:  # then Ψ = Φ
+    if problem.dynamics.copies == 1:  # Ψ = Φ
         return lambda_products.d2phi(batch, leaves, z)
     return rows_d2(newest(problem), z, batch.prepared, leaves, problem.d)
 
 
 def forward(batch: Batch, b: Tensor, leaves: Leaves, block: int, diagonals: int) -> Tensor:
-    """(dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, of shape (λ, T, n).
+    """Return (dw_t/dλ)ᵀ∇₁E(w_t) for t = 1 … T, of shape (λ, T, n).
 
-    `block` is for how many t to form ∂₂Ψ at once, `diagonals` the same where a formula says that it is diagonal.
+    `block` is the number of t for which ∂₂Ψ is formed at once, and `diagonals` that number for a diagonal ∂₂Ψ.
     """
     problem, dynamics, ready = batch.problem, batch.problem.dynamics, batch.prepared.ready
-    S = batch.laid_out(batch.z.new_zeros(len(b), problem.n, batch.z.shape[-1]))  # an entry of λ a row
+    S = batch.laid_out(batch.z.new_zeros(len(b), problem.n, batch.z.shape[-1]))  # one row for each entry of λ
     derivatives = b.new_empty(len(b), batch.T, problem.n)
     step = vmap(lambda value, S, ready: dynamics.step(lambda _: value, S, ready))
     entries = lambda_products.diagonal(batch, batch.z[:, :-1]) if dynamics.copies == 1 else None
@@ -114,7 +115,7 @@ def forward(batch: Batch, b: Tensor, leaves: Leaves, block: int, diagonals: int)
 
 
 def dense(batch: Batch, b: Tensor, leaves: Leaves, block: int) -> Tensor:
-    """The same, with ∂₁Ψ formed too, by T·d transposed products."""
+    """Return the same as `forward`, but form ∂₁Ψ as matrices, by T·d transposed products."""
     problem, ready = batch.problem, batch.prepared.ready
     d, size = problem.d, batch.z.shape[-1]
     jacobians = rows(lambda z, ready: jacobian(lambda z: newest(problem)(z, ready), z))

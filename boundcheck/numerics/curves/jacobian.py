@@ -1,4 +1,4 @@
-"""Products with ∂₁Φ at many points at once: with a matrix that was formed, or by the formula of the problem."""
+"""Products with ∂₁Φ at many points at once, with a matrix or by the problem's formula."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from boundcheck.numerics.bilevel.formulas import DataMatrix
 
 
 class Products(Protocol):
-    """∂₁Φᵀv and ∂₁Φu for rows v and u."""
+    """The products ∂₁Φᵀv and ∂₁Φu for rows v and u."""
 
     def d1_T(self, v: Tensor) -> Tensor: ...
     def d1(self, u: Tensor) -> Tensor: ...
@@ -22,7 +22,7 @@ class Products(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ConstantJacobian:
-    """∂₁Φ = J at all points of a λ; J has shape (λ, d, d)."""
+    """∂₁Φ = J at all points of each λ; J has shape (λ, d, d)."""
 
     J: Tensor
 
@@ -43,7 +43,7 @@ class Formula:
     product: Product | DataMatrix
 
     def d1_T(self, v: Tensor, out: Tensor | None = None) -> Tensor:
-        """∂₁Φᵀv; the result is written to `out` if the formula can do that."""
+        """Return ∂₁Φᵀv. The result is written to `out` if the formula supports this."""
         if out is not None and isinstance(self.product, DataMatrix):
             self.product(v.movedim(-1, 0), out.movedim(-1, 0))
             return out
@@ -58,12 +58,12 @@ class Formula:
 
 
 def as_columns(v: Tensor) -> Tensor:
-    """The same rows in another memory layout: all first entries are neighbours, then all second entries, and so on."""
+    """Return the same rows in a memory layout with all first entries next to each other, then all second ones, …"""
     return v.movedim(-1, 0).contiguous().movedim(0, -1)
 
 
 def transposed(jacobian: Products, v: Tensor, room: Tensor) -> Tensor:
-    """∂₁Φᵀv for rows v.
+    """Return ∂₁Φᵀv for rows v.
 
     The result may be written to `room`, which saves memory traffic. `room` has the layout of v and may be v itself.
     """
@@ -71,7 +71,7 @@ def transposed(jacobian: Products, v: Tensor, room: Tensor) -> Tensor:
 
 
 def remaining(jacobian: Products, v: Tensor, room: Tensor) -> Tensor:
-    """v − ∂₁Φᵀv for rows v, written to `room`, which has the layout of v and is not v."""
+    """Return v − ∂₁Φᵀv for rows v, written to `room`, which has the layout of v and is not v."""
     if isinstance(jacobian, Formula) and jacobian.remaining is not None:
         jacobian.remaining(v.movedim(-1, 0), room.movedim(-1, 0))
         return room

@@ -1,4 +1,4 @@
-"""From vectors at rows of points to λ: ∂₂Φᵀv, ∂₂Φ as a matrix and ∇₂E, by the problem's formula or by autograd."""
+"""Derivatives by λ at rows of points: ∂₂Φᵀv, ∂₂Φ as a matrix and ∇₂E, by the problem's formula or by autograd."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from boundcheck.numerics.curves.batch import Batch, pieces
 from boundcheck.numerics.curves.sizes import Sizes
 
 EVERY = slice(None)  # all λ of a batch
-COPIES = 6  # of the numbers on the way to λ that are held
+COPIES = 6  # number of copies of the intermediate numbers in memory
 
 
 def numbers_on_the_way(sizes: Sizes, methods: int) -> int:
-    """Numbers for each t and λ that the products of this number of methods with ∂₂Φ take."""
+    """Return how many intermediate numbers the products of these methods with ∂₂Φ have, for each t and λ."""
     outer = sizes.lam.n if sizes.lam_by_formula else 0
     return max(sizes.lam.n, sizes.lam.leaves) * max(1, methods) + outer
 
 
 def numbers_held(sizes: Sizes, methods: int, ts: int) -> int:
-    """The most numbers held at once, for a number of methods and of t, at all λ."""
+    """Return the most numbers in memory, for a number of methods and of t, at all λ."""
     return ts * COPIES * numbers_on_the_way(sizes, methods)
 
 
 def lambda_batches(batch: Batch) -> list[slice]:
-    """The λ to work on at once: one at a time if the problem has formulas, so that they stay in the cache; else all."""
+    """Return the λ to work on at once: with formulas, one at a time, so that data stay in the cache; otherwise all."""
     problem, count = batch.problem, len(batch.z)
     return pieces(0, count, 1) if problem.d2phi_T_at and problem.d2outer_at else [EVERY]
 
 
 def d2phi_T_v(batch: Batch, leaves: Leaves, w: Tensor, v: Tensor, lams: slice = EVERY) -> Tensor:
-    """∂₂Φ(w)ᵀv for the rows w and vectors v of shape (λ, rows, vectors, d): (λ, rows, vectors, n)."""
+    """Return ∂₂Φ(w)ᵀv, of shape (λ, rows, vectors, n), for rows w and vectors v of shape (λ, rows, vectors, d)."""
     if (formula := batch.problem.d2phi_T_at) is not None:
         return _stack([formula(w[i], ready)(v[i]) for i, ready in enumerate(batch.prepared.each[lams])])
     cotangents = rows_d2_T(batch.problem.phi_at, w, leaves, v)
@@ -43,7 +43,7 @@ def d2phi_T_v(batch: Batch, leaves: Leaves, w: Tensor, v: Tensor, lams: slice = 
 
 
 def diagonal(batch: Batch, w: Tensor) -> Tensor | None:
-    """The diagonals of ∂₂Φ(w) for the rows w, of shape (λ, rows, d); None unless a formula says that it is diagonal."""
+    """Return the diagonals of ∂₂Φ(w) for rows w, of shape (λ, rows, d); None unless the formula is a `Diagonal`."""
     if (formula := batch.problem.d2phi_T_at) is None:
         return None
     products = [formula(w[i], ready) for i, ready in enumerate(batch.prepared.each)]
@@ -52,19 +52,19 @@ def diagonal(batch: Batch, w: Tensor) -> Tensor | None:
 
 
 def d2phi(batch: Batch, leaves: Leaves, w: Tensor) -> Tensor:
-    """∂₂Φ(w) for the rows w, of shape (λ, rows, d, n)."""
+    """Return ∂₂Φ(w) for rows w, of shape (λ, rows, d, n)."""
     return D2PhiMatrices(batch, leaves, w).of(EVERY).mT
 
 
 class D2PhiMatrices:
-    """∂₂Φ(w)ᵀ as matrices, for some λ at a time: by the problem's formula, or formed once for all λ."""
+    """∂₂Φ(w)ᵀ as matrices, by the problem's formula for some λ at a time, or formed once for all λ."""
 
     def __init__(self, batch: Batch, leaves: Leaves, w: Tensor) -> None:
         self._batch, self._leaves, self._w = batch, leaves, w
         self._formed: Tensor | None = None
 
     def of(self, lams: slice) -> Tensor:
-        """The matrices at the rows w of some λ, of shape (λ, rows, n, d)."""
+        """Return the matrices at the rows w of some λ, of shape (λ, rows, n, d)."""
         problem, prepared = self._batch.problem, self._batch.prepared
         if problem.d2phi_T_at is not None:
             return _matrices(problem.d2phi_T_at, self._w[lams], prepared.each[lams])
@@ -83,21 +83,21 @@ def _matrices(formula: D2, w: Tensor, each: list[Ready]) -> Tensor:
 
 
 def d2outer(batch: Batch, leaves: Leaves, w: Tensor, lams: slice = EVERY) -> Tensor:
-    """∇₂E(w) for the rows w, of shape (λ, rows, n), or (λ, 1, n) where E does not depend on λ."""
+    """Return ∇₂E(w) for rows w, of shape (λ, rows, n), or (λ, 1, n) if E does not depend on λ."""
     if (formula := batch.problem.d2outer_at) is not None:
         return _stack([formula(w[i], ready) for i, ready in enumerate(batch.prepared.each[lams])])
     return batch.prepared.pull_back_rows(leaves, rows_outer(batch.problem, w, leaves).lam)
 
 
 class PulledCotangents:
-    """Cotangents of the leaves for a block of t, taken to λ for some t at a time."""
+    """Cotangents of the leaves for a block of t, which are pulled back to λ for some t at a time."""
 
     def __init__(self, prepared: Prepared, leaves: Leaves, cotangents: Cotangents) -> None:
         self._prepared, self._leaves, self._cotangents = prepared, leaves, cotangents
         self._ts, self._pulled = slice(0, 0), prepared.lams.new_empty(0)  # the last result, for all λ
 
     def of(self, ts: slice, lams: slice) -> Tensor:
-        """The derivatives by λ for some t of the block and some λ, of shape (λ, t, n)."""
+        """Return the derivatives by λ for some t of the block and some λ, of shape (λ, t, n)."""
         if ts != self._ts:  # autograd pulls back all λ at once, so the other λ of these t need no work
             cotangents = tuple(c[:, ts] for c in self._cotangents)
             self._ts, self._pulled = ts, self._prepared.pull_back_rows(self._leaves, cotangents)

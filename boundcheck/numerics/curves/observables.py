@@ -1,6 +1,7 @@
 """The quantities in the proofs, measured on a run: the observables of `theory/symbols.py` at every t.
 
-Vectors by products, for d of any size; matrices, and v_t = (I − ∂₁Φ(w_t)ᵀ)⁻¹∇₁E(w_t), only where they may be formed.
+Vectors are computed by products, for any d. Matrices, and v_t = (I − ∂₁Φ(w_t)ᵀ)⁻¹∇₁E(w_t), are computed only if they
+are small enough to be formed.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ Values = dict[str, Tensor]
 
 
 def may_be_formed(problem: Problem) -> bool:
-    """Whether ∂₁Φ and ∂₂Φ are small enough to be formed as matrices."""
+    """Return whether ∂₁Φ and ∂₂Φ are small enough to be formed as matrices."""
     return problem.d <= DENSE and problem.d * problem.n <= MATRIX
 
 
 def observables_of(method: Method) -> tuple[str, ...]:
-    """The observables that a kind of method has."""
+    """Return the names of the observables of a method."""
     if method.name.startswith("aid"):
         return (*OF_ALL, *OF_AID, *(OF_FP if method.name == "aid-fp" else ()))
     return (*OF_ALL, *((*OF_ITD, *OF_PATH) if method.name == "itd" else ()))
@@ -61,11 +62,11 @@ def observe(
     states: Tensor | None = None,
     memory: int = 1 << 28,
 ) -> dict[Method, dict[str, np.ndarray]]:
-    """The observables that proofs use, at λ = problem.lam, for each method at every t of `ts` (default: 1 … T).
+    """Return the observables in the proofs, at λ = problem.lam, for each method at every t of `ts` (default: 1 … T).
 
-    Observables that a method does not have are omitted, such as u_{t,k} for conjugate gradient. Those that need
-    matrices are omitted if `may_be_formed` is false, and those discounted by `q` if it is None. `states` are
-    z_0 … z_T of an earlier run. `memory` is a budget in bytes for what is formed at once.
+    Observables that a method does not have are omitted, such as u_{t,k} for conjugate gradient. Observables that need
+    matrices are omitted if `may_be_formed` is false, and those discounted by `q` if `q` is None. `states` are
+    z_0 … z_T of an earlier run. `memory` is the budget in bytes for matrices that are formed at once.
     """
     for name in names:
         if name not in NAMES:
@@ -109,7 +110,7 @@ def _times(ts: np.ndarray | None, T: int) -> np.ndarray:
 
 
 def _lower(run: ObservedRun, wanted: set[str], q: float | None) -> Values:
-    """Observables of the iterates and of E."""
+    """Return the observables of the iterates and of E."""
     w, db, prepared = run.w, run.b - run.b_star, run.every_t.prepared
     values = {"r_t": norm(w - run.solution.w), "g_t": norm(run.b), "dE_1": norm(db)}
     if wanted & {"eps_w", "newton_t"}:
@@ -133,7 +134,7 @@ def _lower(run: ObservedRun, wanted: set[str], q: float | None) -> Values:
 
 
 def _discounted(r: Tensor, q: float) -> Tensor:
-    """Σ_{1≤j<t} q^(t−1−j) r_j for t = 1, 2, …, given r_1, r_2, …"""
+    """Return Σ_{1≤j<t} q^(t−1−j) r_j for t = 1, 2, …, given r_1, r_2, …"""
     sums = [0.0]
     for distance in r[:-1].tolist():
         sums.append(q * sums[-1] + distance)
@@ -141,7 +142,7 @@ def _discounted(r: Tensor, q: float) -> Tensor:
 
 
 def _of_matrices(run: ObservedRun, fp: Sequence[Method], wanted: set[str]) -> Values:
-    """Matrix norms."""
+    """Return the observables that are norms of matrices."""
     values: Values = {}
     ks = {_key("du", m): run.ts if m.k is None else torch.full_like(run.ts, m.k) for m in fp}
     names = wanted & {"Z_t", "dZ", "W_t", "dY", "A_t_inv"}

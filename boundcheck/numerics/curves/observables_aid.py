@@ -1,4 +1,4 @@
-"""Quantities in the proofs of AID: v_{t,k} against v and v_t, the residual, and ∂₂Φ(w_t)ᵀ times their differences."""
+"""The quantities in the proofs of AID: v_{t,k} compared with v and v_t, residuals, and ∂₂Φ(w_t)ᵀ times differences."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from boundcheck.numerics.curves.aid_stepwise import SOLVERS
 from boundcheck.numerics.curves.lambda_products import d2phi_T_v
 from boundcheck.numerics.curves.observed_run import ObservedRun, norm
 
-OF_V_T = ("v_t", "dv_t", "dv_kt", "solve_error")  # of the exact solution at w_t
-READ = ("ZT_dv", "dZT_v", "solve_error", "duT_g")  # ∂₂Φᵀ times a vector
+OF_V_T = ("v_t", "dv_t", "dv_kt", "solve_error")  # observables of the exact solution v_t at w_t
+READ = ("ZT_dv", "dZT_v", "solve_error", "duT_g")  # observables that need ∂₂Φᵀ times a vector
 
 Values = dict[str, Tensor]
 
 
 def observe(run: ObservedRun, methods: Sequence[Method], wanted: Collection[str]) -> dict[Method, Values]:
-    """For each AID method the wanted observables, and those that cost nothing more."""
+    """Return the wanted observables of each AID method, and others that need no additional work."""
     v, v_k = run.solution.v, iterates(run, methods)
     v_t = _solutions(run) if {*OF_V_T} & {*wanted} else None
     values: dict[Method, Values] = {}
@@ -40,7 +40,7 @@ def observe(run: ObservedRun, methods: Sequence[Method], wanted: Collection[str]
 
 
 def iterates(run: ObservedRun, methods: Sequence[Method]) -> dict[Method, Tensor]:
-    """v_{t,k} of every method, a row for each t."""
+    """Return v_{t,k} of every method, with one row for each t."""
     ts = run.ts.tolist()
     steps = {m: ts if m.k is None else [m.k] * len(ts) for m in methods if m.name in SOLVERS}
     d = run.problem.d
@@ -49,7 +49,7 @@ def iterates(run: ObservedRun, methods: Sequence[Method]) -> dict[Method, Tensor
 
 
 def _solutions(run: ObservedRun) -> Tensor:
-    """v_t, by dense solves."""
+    """Return v_t, by dense solves."""
     constant = run.every_t.constant
     eye = torch.eye(run.problem.d, dtype=run.w.dtype, device=run.w.device)
     if constant is not None:
@@ -61,13 +61,13 @@ def _solutions(run: ObservedRun) -> Tensor:
 
 
 def _residual(run: ObservedRun, part: slice, v: Tensor) -> Tensor:
-    """‖(I − ∂₁Φ(w_t)ᵀ)v − ∇₁E(w_t)‖."""
+    """Return ‖(I − ∂₁Φ(w_t)ᵀ)v − ∇₁E(w_t)‖."""
     v_part = v[None, part]
     return norm(v_part - run.batch.products(run.batch.w[:, part]).d1_T(v_part) - run.b[part])[0]
 
 
 def _read(run: ObservedRun, part: slice, apart: Tensor, implied: bool) -> Values:
-    """Norms of ∂₂Φ(w_t)ᵀx, of shape (times, methods), for the differences x of each v_{t,k} to v and to v_t."""
+    """Return the norms of ∂₂Φ(w_t)ᵀx, of shape (times, methods), for the differences x of v_{t,k} from v and v_t."""
     batch, v = run.batch, run.solution.v
     x = torch.cat((v.expand(len(apart), 1, -1), apart.flatten(1, 2)), dim=1)
     read = d2phi_T_v(batch, run.of_phi, batch.w[:, part], x[None])[0]

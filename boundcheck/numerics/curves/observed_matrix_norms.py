@@ -1,8 +1,8 @@
 """Norms of the d × n and d × d matrices in the proofs, along one run: ∂₂Φ(w_t), w_t' − w', u_{t,k} − w', …
 
-Matrices are formed for a few t at a time, as many as fit the memory. Norms are those of d × d Gram matrices, summed
-over columns that stay in the cache. Where ∂₁Φ is one symmetric matrix for all t, rows are written in its eigenvectors,
-which changes no norm: there ∂₁Φ is diagonal, and products with it are passes over columns.
+Matrices are formed for as many t at a time as fit into memory. Norms are computed from d × d Gram matrices, which are
+summed over blocks of columns that fit into the cache. If ∂₁Φ is one symmetric matrix for all t, rows are written in its
+eigenvectors, which changes no norm. There ∂₁Φ is diagonal, and products with it are passes over columns.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from boundcheck.progress import counted
 
 
 def product(M: Tensor, X: Tensor) -> Tensor:
-    """MX, where M may be the column of a diagonal."""
+    """Return MX. M may be a column with the diagonal of a diagonal matrix."""
     return M * X if M.shape[-1] == 1 else M @ X
 
 
 def plus(A: Tensor, M: Tensor, X: Tensor, sign: int = 1) -> Tensor:
-    """A ± MX, in one pass where M is diagonal."""
+    """Return A ± MX, in one pass if M is diagonal."""
     return torch.addcmul(A, M, X, value=sign) if M.shape[-1] == 1 else torch.add(A, M @ X, alpha=sign)
 
 
 def sums(Y: Tensor, identity: Tensor, k: Tensor, digits: int) -> Tensor:
-    """I + Y + … + Y^(k−1) for each of several k, one a row of Y or all for the same Y: by the binary `digits` of k.
+    """Return I + Y + … + Y^(k−1) for several k, one for each row of Y or all for the same Y.
 
-    S_{2m} = S_m + Y^m S_m and S_{m+1} = I + Y S_m: sums only, whereas (I − Y^k)(I − Y)⁻¹ cancels where Y is near I.
+    The algorithm goes through the binary `digits` of k: S_{2m} = S_m + Y^m S_m and S_{m+1} = I + Y S_m. These are sums
+    only, whereas (I − Y^k)(I − Y)⁻¹ would cancel for Y near I.
     """
     S, power = torch.zeros_like(identity).expand(len(k), -1, -1), identity.expand(len(k), -1, -1)
     for bit in reversed(range(digits)):
@@ -46,28 +47,28 @@ def sums(Y: Tensor, identity: Tensor, k: Tensor, digits: int) -> Tensor:
 
 
 class GramSum:
-    """The Gram matrices of several matrices, a block of columns after the other; for n < d those of the columns."""
+    """The Gram matrices of several matrices, summed over blocks of columns; if n < d, Gram matrices of the columns."""
 
     def __init__(self, count: int, d: int, n: int, like: Tensor) -> None:
         self._wide = n >= d
         self._total = like.new_zeros(count, min(d, n), min(d, n))
 
     def add(self, M: Tensor) -> None:
-        """The columns M, of shape (matrices, d, columns); all of them at once if n < d."""
+        """Add the columns M, of shape (matrices, d, columns). If n < d, they must be all columns."""
         X = M if self._wide else M.mT
-        half = X.shape[1] // 2  # only what is at the diagonal and below is read
+        half = X.shape[1] // 2  # only entries on and below the diagonal are used
         self._total[:, :half, :half].baddbmm_(X[:, :half], X[:, :half].mT)
         self._total[:, half:].baddbmm_(X[:, half:], X.mT)
 
     def norms(self) -> Tensor:
-        """The spectral norms; infinite where something is not finite."""
+        """Return the spectral norms; infinite for a matrix that is not finite."""
         finite = torch.isfinite(self._total).all(dim=-1).all(dim=-1)
         values = torch.linalg.eigvalsh(torch.where(finite[:, None, None], self._total, 0))
         return torch.where(finite, values[:, -1].clamp(min=0).sqrt(), torch.inf)
 
 
 def norms(M: Tensor) -> Tensor:
-    """The spectral norms of a few matrices; of diagonal ones where M holds their columns."""
+    """Return the spectral norms of a few matrices. Diagonal matrices are given as columns."""
     if M.shape[-1] == 1:
         return M.abs().amax(dim=(-2, -1))
     gram = GramSum(len(M), M.shape[1], M.shape[2], M)
@@ -77,11 +78,11 @@ def norms(M: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Matrices:
-    """∂₁Φ and ∂₂Φ along the run of one λ, given for all t (`batch`), and at its solution w*."""
+    """∂₁Φ and ∂₂Φ along the run of one λ, whose states are in `batch`, and at its solution w*."""
 
     batch: Batch
     w_star: Tensor
-    leaves: Leaves  # on which Φ depends
+    leaves: Leaves  # the leaves on which Φ depends
     memory: int
 
     @property
@@ -97,7 +98,7 @@ class Matrices:
         return None if self.batch.spectrum is None else self.batch.spectrum.U[0]
 
     def turned(self, b: Tensor) -> Tensor:
-        """Rows of vectors, in the coordinates in which matrices are formed."""
+        """Return rows of vectors in the coordinates in which matrices are formed."""
         return b if self.U is None else b @ self.U
 
     def _in_basis(self, function: Function) -> Function:
@@ -111,7 +112,7 @@ class Matrices:
 
     @cached_property
     def Y_star(self) -> Tensor:
-        """∂₁Φ(w*), of shape (d, d), or as a column where it is diagonal."""
+        """∂₁Φ(w*), of shape (d, d), or as a column if it is diagonal."""
         return self.Y(self.w_star[None])[0]
 
     @cached_property
@@ -127,7 +128,7 @@ class Matrices:
         return solution
 
     def Y(self, w: Tensor) -> Tensor:
-        """∂₁Φ at rows w; one for all of them where it is the same."""
+        """Return ∂₁Φ at rows w; one matrix if it is the same at all rows."""
         batch = self.batch
         if batch.spectrum is not None:
             return batch.spectrum.spread(batch.spectrum.values[:, None])[0, :, :, None]
@@ -137,23 +138,23 @@ class Matrices:
         return rows(lambda w, ready: jacobian(lambda x: phi(x, ready), w))(w[None], batch.prepared.ready)[0]
 
     def Z(self, w: Tensor) -> Tensor:
-        """∂₂Φ at rows w."""
+        """Return ∂₂Φ at rows w."""
         batch = self.batch
         return rows_d2(self._in_basis(batch.problem.phi_at), w[None], batch.prepared, self.leaves, self._d)[0]
 
     def at_once(self, state: int) -> int:
-        """For how many t matrices are formed at once; products of autograd take a few times what they return."""
+        """Return for how many t to form matrices at once. Autograd's products need several times their results."""
         leaves = sum(leaf.numel() for leaf in self.leaves.tensors)
         each = self._d * (3 * self._n + 2 * min(leaves, self._n) + 8 * self._d + 4 * state)
         return max(1, self.memory // (each * self.w_star.element_size()))
 
     def columns(self, count: int) -> list[slice]:
-        """Blocks of columns of `count` matrices that stay in the cache; all of them at once if n < d."""
+        """Return blocks of columns of `count` matrices that fit into the cache; all columns at once if n < d."""
         width = self._n if self._n < self._d else max(self._d, CACHE // (self._d * count))
         return pieces(0, self._n, width)
 
     def at_points(self, w: Tensor, ks: Mapping[str, Tensor], names: set[str]) -> dict[str, Tensor]:
-        """The norms asked for at rows w; for each k of `ks`, under its key, ‖u_{t,k} − w'‖."""
+        """Return the requested norms at rows w and, for each k of `ks` under its key, ‖u_{t,k} − w'‖."""
         values = {name: w.new_zeros(len(w)) for name in (*names, *ks)}
         digits = {key: int(k.max()).bit_length() for key, k in ks.items()}
         for part in counted(pieces(0, len(w), self.at_once(0)), "proofs: matrices at w_t"):
@@ -183,14 +184,14 @@ class Matrices:
         return values
 
     def newton_steps(self, w: Tensor, excess: Tensor) -> Tensor:
-        """(I − ∂₁Φ(w))⁻¹(w − Φ(w)) at rows w, in the coordinates of `turned`."""
+        """Return (I − ∂₁Φ(w))⁻¹(w − Φ(w)) at rows w, in the coordinates of `turned`."""
         steps = []
         for part in counted(pieces(0, len(w), self.at_once(0)), "proofs: matrices at w_t"):
             steps.append(product(self._inverse(self.Y(w[part])), self.turned(excess[part])[..., None])[..., 0])
         return torch.cat(steps)
 
     def A_inv(self) -> Tensor:
-        """‖(I − ∂₁Φ(w*))⁻¹‖."""
+        """Return ‖(I − ∂₁Φ(w*))⁻¹‖."""
         return norms(self._inverse(self.Y_star[None]))[0]
 
     def _inverse(self, Y: Tensor) -> Tensor:
@@ -200,9 +201,9 @@ class Matrices:
         return GramSum(part.stop - part.start, self._d, self._n, self.w_star)
 
     def of_iterates(self, ts: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-        """‖w_t' − w'‖ and ‖(w_t' − w')ᵀb_t‖ for each t of `ts`, ascending, with b_t a row of b.
+        """Return ‖w_t' − w'‖ and ‖(w_t' − w')ᵀb_t‖ for each t of the ascending `ts`; b_t is a row of b.
 
-        dz⁺ = ∂₁Ψ dz + ∂₂Ψ from dz_0 = 0, of which only the newest iterate is more than a copy.
+        They follow from dz⁺ = ∂₁Ψ dz + ∂₂Ψ and dz_0 = 0. Only the newest iterate of dz is computed; others are copies.
         """
         batch, problem, b = self.batch, self.batch.problem, self.turned(b)
         step = newest(problem)
@@ -230,7 +231,7 @@ class Matrices:
                     state = [new, *state[:-1]]
                     if i in place:
                         torch.sub(new, self.w_prime[:, some], out=place[i])
-                for column, x in zip(reversed(S), reversed(state), strict=True):  # an older x may be a view of a newer
+                for column, x in zip(reversed(S), reversed(state), strict=True):  # an older x may view a newer one
                     column[:, some] = x
                 gram.add(iterates)
                 squares[which] += (b[which, None] @ iterates).square().sum(dim=(-2, -1))
@@ -238,7 +239,7 @@ class Matrices:
         return lengths, squares.sqrt()
 
     def _J(self, z: Tensor) -> list[Tensor]:
-        """The derivative of the newest iterate by each of those in z, for rows z: (rows, d, d), or columns."""
+        """Return the derivatives of the newest iterate by each iterate in z, for rows z: (rows, d, d), or columns."""
 
         def jacobian_of_row(z: Tensor, ready: Ready) -> Tensor:
             return jacobian(lambda z: newest(self.batch.problem)(z, ready), z)

@@ -1,4 +1,4 @@
-"""One run of the dynamics with its solution, at some times: the observables are computed from it."""
+"""One run of the dynamics with its solution, at some times. The observables are computed from it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from boundcheck.numerics.solvers.reference import ReferenceSolution
 
 
 def norm(x: Tensor) -> Tensor:
-    """The norms of rows."""
+    """Return the norms of rows."""
     length: Tensor = torch.linalg.vector_norm(x, dim=-1)
     return length
 
 
 @dataclass(frozen=True, eq=False)
 class ObservedRun:
-    """A run at one λ. Vectors are rows, one for each of the times: of shape (times, d)."""
+    """A run at one λ. Vectors are rows, one for each of the times, of shape (times, d)."""
 
-    every_t: Batch  # all t up to the last that is asked for
+    every_t: Batch  # all t up to the last of `ts`
     solution: ReferenceSolution
-    ts: Tensor  # ascending
-    memory: int  # bytes for what is held at once besides vectors
+    ts: Tensor  # the times, ascending
+    memory: int  # the budget in bytes, vectors not counted
 
     @property
     def problem(self) -> Problem:
@@ -42,7 +42,7 @@ class ObservedRun:
         return self.only(slice(0, len(self.ts)))
 
     def only(self, part: slice) -> Batch:
-        """z_0, and the states at some of the times."""
+        """Return a batch with z_0 and the states at some of the times."""
         keep = torch.cat((torch.zeros_like(self.ts[:1]), self.ts[part]))
         every_t = self.every_t
         return Batch(every_t.problem, every_t.prepared, every_t.z[:, keep], every_t.constant, every_t.spectrum)
@@ -77,26 +77,26 @@ class ObservedRun:
         return rows_outer(self.problem, w[None], self.of_outer.none()).w[0]
 
     def grad_lam(self, w: Tensor) -> Cotangents:
-        """∇₂E at rows w, as cotangents of the leaves."""
+        """Return ∇₂E at rows w, as cotangents of the leaves."""
         return rows_outer(self.problem, w[None], self.of_outer).lam
 
     def implicit(self, x: Tensor) -> Tensor:
-        """w'ᵀx for rows x."""
+        """Return w'ᵀx for rows x."""
         return self.matrices.turned(x) @ self.matrices.w_prime
 
     @property
     def width(self) -> int:
-        """The most numbers in a cotangent that is pulled back to λ."""
+        """The most entries of a cotangent that is pulled back to λ."""
         return max(self.problem.n, sum(leaf.numel() for leaf in self.every_t.prepared.leaves.tensors))
 
     def at_once(self, numbers: int) -> int:
-        """How many t to take at once, given the numbers that each needs; at least 1, even if it does not fit."""
+        """Return how many t to process at once, given how many numbers each needs (at least 1, even if too many)."""
         return max(1, self.fit(numbers))
 
     def fit(self, numbers: int) -> int:
-        """How many t fit into memory, given the numbers that each needs."""
+        """Return how many t fit into memory, given how many numbers each needs."""
         return min(ROWS, self.memory // (numbers * self.w.element_size()))
 
     def parts(self, numbers: int) -> list[slice]:
-        """The times in pieces that fit."""
+        """Return the times in pieces that fit into memory."""
         return pieces(0, len(self.ts), self.at_once(numbers))

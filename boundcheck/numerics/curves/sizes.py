@@ -1,7 +1,7 @@
-"""The sizes of a problem on which the costs of its curves depend, and the costs that several algorithms share.
+"""The sizes of a problem that determine the costs of its curves, and costs that several algorithms share.
 
-Arithmetic is counted in multiplications and additions of matrix products; a pass over memory counts as `PASS` of them.
-The factors are rough: the choice matters where the costs are far apart.
+Arithmetic is counted in multiplications and additions of matrix products. A pass over a number in memory counts as
+`PASS` of them. The factors are rough, because the choice matters only if the costs are very different.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ PASS = 10  # arithmetic that takes as long as one pass over a number in memory, 
 FEW_DATA = 4  # use no dense matrices if d > FEW_DATA * rows of data
 FORMULA_PASSES = 2  # passes over the state in a product with ∂₁Ψ by formula
 AUTOGRAD_PASSES = 4  # passes over the state in a product with ∂₁Ψ by autograd
-AUTOGRAD_MAPS = 2  # a product with ∂₁Ψ by autograd does as much arithmetic as this many evaluations of Φ
-WIDTHS = 6  # copies of the intermediate numbers of Φ that are held for a row of a batched product
+AUTOGRAD_MAPS = 2  # arithmetic of a product with ∂₁Ψ by autograd, in evaluations of Φ
+WIDTHS = 6  # number of copies of the intermediate numbers of Φ in memory for a row of a batched product
 
 
 class D1Formula(Enum):
@@ -42,12 +42,12 @@ class D2Formula(Enum):
     NONE = auto()
     GENERAL = auto()
     DIAGONAL = auto()
-    SUMMED = auto()  # outer products, which can be summed over points without being formed for each
+    SUMMED = auto()  # outer products, which can be summed over points without forming each
 
 
 @dataclass(frozen=True)
 class ProblemSizes:
-    """The length of the run, and its numbers."""
+    """The length of the run, the dimension, and the size of a number."""
 
     T: int
     d: int
@@ -59,12 +59,12 @@ class MapSizes:
     """The map Φ and the dynamics."""
 
     phi: int  # arithmetic of one evaluation of Φ
-    copies: int = 1  # iterates in a state
+    copies: int = 1  # number of iterates in a state
     d1: D1Formula = D1Formula.NONE
-    data: int = 0  # rows of data in ∂₁Φ, if a formula says so
-    symmetric: bool = False  # ∂₁Φ is symmetric
-    affine: bool = False  # ∂₁Φ is one matrix for each λ
-    fixed_steps: bool = False  # steps depend on λ through Φ only
+    data: int = 0  # number of rows of data in ∂₁Φ, if it has the form of a `DataMatrix`
+    symmetric: bool = False  # whether ∂₁Φ is symmetric
+    affine: bool = False  # whether ∂₁Φ is one matrix for each λ
+    fixed_steps: bool = False  # whether steps depend on λ only through Φ
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,15 @@ class LamSizes:
     """The hyperparameters λ and the tensors ("leaves") that the problem prepares from them."""
 
     n: int
-    leaves: int  # numbers in all leaves
-    largest_leaf: int  # numbers in the largest leaf
+    leaves: int  # number of entries of all leaves
+    largest_leaf: int  # number of entries of the largest leaf
     d2: D2Formula = D2Formula.NONE
-    d2outer: bool = False  # the problem has a formula for ∇₂E
+    d2outer: bool = False  # whether the problem has a formula for ∇₂E
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the costs for one λ depend on."""
+    """The sizes that determine the costs for one λ."""
 
     problem: ProblemSizes
     map: MapSizes
@@ -88,12 +88,12 @@ class Sizes:
 
     @property
     def state(self) -> int:
-        """The numbers in a state z."""
+        """The length of a state z."""
         return self.problem.d * self.map.copies
 
     @property
     def width(self) -> int:
-        """Roughly, the intermediate numbers of one Φ, such as one for each example of the data.
+        """The approximate number of intermediate numbers of one Φ, such as one for each example of the data.
 
         A matrix product takes 2d operations for each number that it computes.
         """
@@ -106,7 +106,7 @@ class Sizes:
 
     @property
     def lam_by_formula(self) -> bool:
-        """Whether all derivatives by λ have formulas, which are called for one λ after the other."""
+        """Whether all derivatives by λ have formulas, which are called for one λ at a time."""
         return self.lam.d2 is not D2Formula.NONE and self.lam.d2outer
 
     @property
@@ -116,14 +116,14 @@ class Sizes:
 
     @property
     def few_data(self) -> bool:
-        """Whether ∂₁Φ is a diagonal plus few data, so that neither λ nor the reference needs dense matrices."""
+        """Whether ∂₁Φ is a diagonal plus few data. Then neither λ nor the reference needs dense matrices."""
         is_data = self.map.d1 in (D1Formula.DATA, D1Formula.ISOTROPIC_DATA)
         is_few = is_data and self.map.data * FEW_DATA < self.problem.d
         return is_few and self.lam.d2 is not D2Formula.NONE and not self.map.affine
 
     @property
     def rank(self) -> int:
-        """The rank of ∂₁Φ up to a multiple of I, if a formula says so; else 0."""
+        """The rank of ∂₁Φ up to a multiple of I, if it is known from the formula; otherwise 0."""
         return self.map.data if self.map.d1 is D1Formula.ISOTROPIC_DATA else 0
 
     @property
@@ -139,7 +139,7 @@ class Sizes:
 
 
 def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
-    """The sizes of T steps of a problem; `prepared` is for one λ, as a row."""
+    """Return the sizes of T steps of a problem. `prepared` has one row, the λ."""
     tensors = prepared.leaves.tensors
     formula = for_columns(problem.d1phi_T_at)
     d1 = None if formula is None else formula(problem.w0, prepared.each[0])
@@ -166,7 +166,7 @@ def measure(problem: Problem, prepared: Prepared, T: int) -> Sizes:
 
 
 def fixed_steps(problem: Problem, leaves: Leaves, z: Tensor) -> bool:
-    """Whether a step from z, of shape (λ, 1, state), depends on λ through Φ only: its coefficients do not."""
+    """Return whether a step from z, of shape (λ, 1, state), depends on λ only through Φ, not through coefficients."""
 
     def coefficients(z: Tensor, ready: Ready) -> Tensor:
         return problem.dynamics.step(lambda w: w, z, ready)
@@ -175,7 +175,7 @@ def fixed_steps(problem: Problem, leaves: Leaves, z: Tensor) -> bool:
 
 
 def _arithmetic_of_phi(problem: Problem, prepared: Prepared) -> int:
-    """That of one Φ at w_0, counted on two rows: the counter counts products of matrices only, not with vectors."""
+    """Return the arithmetic of one Φ at w_0, counted on two rows, because products with vectors are not counted."""
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         rows(problem.phi_at)(problem.w0.expand(1, 2, -1), prepared.ready)
     return int(counter.get_total_flops()) // 2
@@ -196,17 +196,17 @@ def _d2_formula(d2: object) -> D2Formula:
 
 
 def product(sizes: Sizes) -> int:
-    """Arithmetic of one transposed product with ∂₁Ψ, by formula if there is one."""
+    """Return the arithmetic of one transposed product with ∂₁Ψ, by formula if there is one."""
     if sizes.product_by_formula:
         return sizes.map.phi + FORMULA_PASSES * PASS * sizes.state
     return autograd_product(sizes)
 
 
 def autograd_product(sizes: Sizes) -> int:
-    """Arithmetic of one transposed product with ∂₁Ψ by autograd."""
+    """Return the arithmetic of one transposed product with ∂₁Ψ by autograd."""
     return AUTOGRAD_MAPS * sizes.map.phi + AUTOGRAD_PASSES * PASS * sizes.state
 
 
 def pull_back(sizes: Sizes) -> int:
-    """Arithmetic of taking one cotangent of the leaves back to λ."""
+    """Return the arithmetic of pulling one cotangent of the leaves back to λ."""
     return PASS * sizes.lam.n if sizes.leaves_like_lam else 2 * sizes.lam.leaves * sizes.lam.n

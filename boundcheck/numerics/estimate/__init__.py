@@ -1,1 +1,1 @@
-"""Measured constants: each with the side it is on and what it cost."""
+"""Estimation and proof of the constants of a problem, each with its side and its provenance."""

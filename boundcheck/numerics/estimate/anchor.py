@@ -1,4 +1,4 @@
-"""A point known to be near w*: bounds that hold around w* are moved there from it."""
+"""A computed point with a bound on its distance from w*. Bounds around the point give bounds around w*."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from boundcheck.numerics.program.enclosure.intervals import UP, norm
 
 @dataclass(frozen=True, eq=False)
 class Anchor:
-    """A computed w, and at least how far w* is from it."""
+    """A computed w with an upper bound on ‖w − w*‖."""
 
     w: Tensor
     distance: float
 
     def is_in(self, region: Region) -> bool:
-        """Are w and w* in a region?"""
+        """Return whether w and w* are both in a region."""
         return (norm(self.w.cpu().double() - region.point.cpu().double()) + self.distance) * UP <= region.radius
 
     def mean_distance(self, region: Region) -> float:
-        """At least the mean distance from w of the points between w* and a point of the region."""
+        """Return a bound on the mean distance from w along a segment from w* to any point of the region."""
         reach = norm(self.w.cpu().double() - region.point.cpu().double()) + region.radius
         return (self.distance + reach) / 2 * UP

@@ -1,8 +1,9 @@
-"""Suprema over a ball from below: many starts as rows of one batch, each climbing without ever losing height.
+"""Lower estimates of suprema over a ball, by ascent from many starts.
 
-What is maximised is h(w, v), for w in the ball and v on the unit sphere: ‖F(w)ᵀv‖, whose supremum over v is the
-spectral norm, or ‖F(w)‖ where F is a vector and v is empty. Every value is one that h takes, so that the best of them
-is a lower estimate whatever the landscape; only how close it comes is left to the climbing.
+The starts are the rows of one batch, and the value of a row never falls. The objective is h(w, v), with w in the ball
+and v on the unit sphere: ‖F(w)ᵀv‖, whose supremum over v is the spectral norm, or ‖F(w)‖ if F is a vector and v is
+empty. Every computed value is attained by h, so the best value is a lower estimate of the supremum for every h. How
+close it comes depends on the ascent.
 """
 
 from __future__ import annotations
@@ -16,28 +17,28 @@ from torch import Tensor
 from boundcheck.errors import DivergenceError, InputError
 from boundcheck.numerics.bilevel.closed_forms import Region
 
-LARGEST_STEP = 8.0  # times the radius: from there on a step goes to where the linear model is largest
+LARGEST_STEP = 8.0  # times the radius: such a step almost reaches the maximum of the linear model over the ball
 Apply = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Supremum:
-    """The best value found of a supremum, hence a lower estimate of it, and signs of its quality.
+    """The largest value found, which is a lower estimate of the supremum, with indicators of its quality.
 
-    `products` counts vectors: a product with ∂₁Φ, ∂₂Φ, a transpose of them, ∇₁E or ∇₂E is 1 for each row, and so is a
-    second-order product (the derivative of such a vector along one direction, or its transpose).
+    `products` counts vectors. A product with ∂₁Φ, ∂₂Φ or a transpose, and an evaluation of ∇₁E or ∇₂E, count 1 for
+    each row. So does a second-order product: the derivative of such a vector along one direction, or its transpose.
     """
 
     value: float
-    spread: float  # (best − median over starts)/best: near 0 means that the starts agree
+    spread: float  # (best − median over the starts)/best; near 0 if the starts agree
     starts: int
     products: int
-    converged: bool  # the last round brought nothing; if not, the budget ended first
+    converged: bool  # True if the last round gave no improvement, False if the budget ended first
 
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """h(w, v) for each row, and its gradients; that by v is the power step, in the direction of the best v for w."""
+    """h(w, v) for each row, with its gradients. `by_v` is the power step: its direction is a better v for this w."""
 
     value: Tensor  # (rows,)
     by_w: Tensor
@@ -49,7 +50,7 @@ Objective = Callable[[Tensor, Tensor], Slopes]
 
 @dataclass(frozen=True, eq=False)
 class Climb:
-    """Where each row stands, how high, and the step it tries next."""
+    """The point, the value and the next step size of each row."""
 
     w: Tensor
     v: Tensor
@@ -62,7 +63,7 @@ def dot(x: Tensor, y: Tensor) -> Tensor:
 
 
 def unit(x: Tensor, otherwise: Tensor | None = None) -> Tensor:
-    """Rows of length 1; rows of zeros stay, or become those of `otherwise`."""
+    """Scale rows to length 1. Rows of zeros stay zero, or are replaced by the rows of `otherwise`."""
     length = x.norm(dim=-1, keepdim=True)
     scaled = x / torch.where(length > 0, length, 1)
     return scaled if otherwise is None else torch.where(length > 0, scaled, otherwise)
@@ -76,32 +77,34 @@ def project(region: Region, w: Tensor) -> Tensor:
 
 
 def ascend(objective: Objective, w: Tensor, v: Tensor, region: Region, step: Tensor, steps: int) -> Climb:
-    """Projected gradient steps in w, each with a power step in v, taken by the rows which they do not take down.
+    """Take projected gradient steps in w together with power steps in v.
 
-    A row that refuses halves its step; as that shrinks the trial tends to the power step alone, which never loses.
+    Each row accepts a step only if its value does not fall. A row that rejects a step halves its step size. As the
+    size shrinks, the trial tends to the power step alone, which never lowers the value.
     """
     current = objective(w, v)
     for _ in range(steps):
         w_tried = project(region, w + step * unit(current.by_w))
         v_tried = unit(current.by_v, otherwise=v)
-        tried = objective(w_tried, v_tried)
-        better = tried.value >= current.value
+        trial = objective(w_tried, v_tried)
+        better = trial.value >= current.value
         take = better[:, None]
         w, v = torch.where(take, w_tried, w), torch.where(take, v_tried, v)
         current = Slopes(
-            torch.where(better, tried.value, current.value),
-            torch.where(take, tried.by_w, current.by_w),
-            torch.where(take, tried.by_v, current.by_v),
+            torch.where(better, trial.value, current.value),
+            torch.where(take, trial.by_w, current.by_w),
+            torch.where(take, trial.by_v, current.by_v),
         )
         step = torch.where(take, 2 * step, step / 2).clamp(max=LARGEST_STEP * region.radius)
     return Climb(w, v, step, current.value)
 
 
 def top(apply: Apply, x: Tensor, steps: int) -> Tensor:
-    """Unit rows x with ‖Bx‖ raised towards ‖B‖, from x ↦ BᵀBx: conjugate gradients on the Rayleigh quotient.
+    """Return unit rows x whose ‖Bx‖ is close to ‖B‖, by conjugate gradients on the Rayleigh quotient of BᵀB.
 
-    Each step is the best one in the plane of x and the search direction p, so the quotient never falls; where the
-    largest singular values lie close together it needs the square root of the steps of the power method.
+    `apply` is x ↦ BᵀBx. Each step is the best one in the plane of x and the search direction p, so the quotient never
+    falls. If the largest singular values are close together, the number of steps is about the square root of the
+    number that the power method takes.
     """
     x = unit(x)
     Ax = apply(x)
@@ -116,7 +119,7 @@ def top(apply: Apply, x: Tensor, steps: int) -> Tensor:
         along = dot(x, p)
         p, Ap = p - along * x, Ap - along * Ax
         length = p.norm(dim=-1, keepdim=True)
-        length = torch.where(length > shortest, length, 0)  # of a shorter one the squares underflow
+        length = torch.where(length > shortest, length, 0)  # the squares of shorter vectors underflow
         scale = torch.where(length > 0, length, torch.inf)
         p, Ap = p / scale, Ap / scale
         angle = torch.atan2(2 * dot(x, Ap), dot(x, Ax) - dot(p, Ap)) / 2
@@ -127,7 +130,7 @@ def top(apply: Apply, x: Tensor, steps: int) -> Tensor:
 
 
 class FiniteWatch:
-    """Remembers on the device where a quantity was not finite, for the host to ask when it waits anyway."""
+    """Records on the device where a quantity was not finite. The host reads it when it waits for other values."""
 
     def __init__(self, problem: str, quantity: str, region: Region) -> None:
         self._problem, self._quantity, self._region = problem, quantity, region
@@ -165,7 +168,7 @@ class FiniteWatch:
 
 
 class NormalDraws:
-    """Normal numbers from a seed, the same on every device and in every dtype."""
+    """Random directions and points from a seed, the same on every device and in every dtype."""
 
     def __init__(self, seed: int, like: Tensor) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int):
@@ -176,14 +179,15 @@ class NormalDraws:
         return unit(torch.randn(rows, d, generator=self._generator, dtype=torch.float64, device="cpu").to(self._like))
 
     def points(self, region: Region, rows: int) -> Tensor:
-        """By turns on the sphere, and inside at a distance from the centre that is uniform."""
+        """Draw points alternately on the sphere and inside it, with a uniform distance from the centre."""
         share = torch.rand(rows, 1, generator=self._generator, dtype=torch.float64, device="cpu").to(self._like)
         share[::2] = 1
         return region.point + region.radius * share * self.directions(rows, region.point.numel())
 
 
 def starts(region: Region, rows: int, informed: Sequence[Tensor], draws: NormalDraws) -> Tensor:
-    """`rows` points: the informed ones, projected, and random ones; a quarter at least are random."""
-    few = torch.cat([w.reshape(-1, region.point.numel()) for w in informed])[: rows - rows // 4]
-    few = torch.where(torch.isfinite(few).all(dim=-1, keepdim=True), few, region.point)  # iterates may diverge
-    return torch.cat((project(region, few), draws.points(region, rows - len(few))))
+    """Return `rows` starts: the points of `informed`, projected to the region, and at least a quarter random points."""
+    informed_points = torch.cat([w.reshape(-1, region.point.numel()) for w in informed])[: rows - rows // 4]
+    finite = torch.isfinite(informed_points).all(dim=-1, keepdim=True)  # iterates may diverge
+    informed_points = torch.where(finite, informed_points, region.point)
+    return torch.cat((project(region, informed_points), draws.points(region, rows - len(informed_points))))

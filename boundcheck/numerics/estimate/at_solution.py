@@ -1,9 +1,9 @@
-"""Constants at the fixed point, where nothing is a supremum: norms of matrices, dense or by products.
+"""Constants at the fixed point: norms of matrices, which need no supremum.
 
-Small matrices come as balls that hold the exact ones (`rounding_proof_matrices`), and their norms are certified by
-Cholesky: such a constant is exact, or an upper bound where rounding shows. Of larger ones up to d = `DENSE` the
-rounding is not proved, so that they are estimates. Above that by Golub-Kahan from a random start, certified with
-probability 1 − δ.
+Small matrices are enclosed in balls (`rounding_proof_matrices`), and their norms are certified by Cholesky. Such a
+constant is exact, or an upper bound if the rounding is not negligible. For larger matrices up to d = `DENSE`, rounding
+is not proved, and the constants are estimates. Above `DENSE`, norms come from Golub-Kahan with a random start and are
+certified with probability 1 − δ.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from boundcheck.numerics.estimate.step_constant import NOTHING
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.side import Side
 
-STEPS = 200  # of Golub-Kahan at most
+STEPS = 200  # the most steps of Golub-Kahan
 TOO_LARGE = "the matrices are too large"
 ROUNDED = torch.finfo(torch.float64).eps
 
 
 def forms_matrices(problem: Problem) -> bool:
-    """Are norms at w* those of dense matrices?"""
+    """Return whether norms at w* are computed from dense matrices."""
     return problem.d <= DENSE
 
 
 def from_program(problem: Problem, point: AtPoint) -> Iterator[Constant]:
-    """q*, L_Φ*, W and g* from derivatives that the program proves."""
+    """Yield q*, L_Φ*, W and g* from derivatives that are proved from the program."""
     d = problem.d
     Y = torch.eye(d, dtype=torch.float64) - point.A.value
     off = point.A.off + ROUNDED * (d**0.5 + float(Y.norm()))
@@ -62,9 +62,9 @@ def from_program(problem: Problem, point: AtPoint) -> Iterator[Constant]:
 def at_solution(
     problem: Problem, prepared: Prepared, solution: ReferenceSolution, spend: Spend, of_phi: OfPhi | NoProof | None
 ) -> Iterator[Constant]:
-    """q*, L_Φ*, W and g* at w*, those that can be computed; `prepared` is for one λ as a row.
+    """Yield those of q*, L_Φ*, W and g* that can be computed. `prepared` has one row, the λ of the problem.
 
-    `of_phi` has the balls of ∂₁Φ and ∂₂Φ, or why there are none; None where the matrices are too large for them.
+    `of_phi` contains the balls of ∂₁Φ and ∂₂Φ, or the reason for having none. It is None if the matrices are too large.
     """
     w, ready = solution.w[0], prepared.leaves.at(0)
     if isinstance(of_phi, OfPhi):
@@ -81,7 +81,7 @@ def at_solution(
 
 
 def gradient_norm(name: str, problem: Problem, w: Tensor, ready: Ready, how: str) -> Constant:
-    """‖∇₁E(w)‖, enclosed where every operation of E has a rule."""
+    """Return ‖∇₁E(w)‖. Its rounding is proved if every operation of E has a rule."""
     ball = rounding_proof_matrices.of_outer(problem, w, hessian=False)
     if isinstance(ball, NoProof):
         value = float(gradient(problem.outer_at)(w, ready).norm())
@@ -94,14 +94,14 @@ def gradient_norm(name: str, problem: Problem, w: Tensor, ready: Ready, how: str
 def proved_constant(
     name: str, value: float, rounding: float, how: str, problem: Problem, products: int | None = None
 ) -> Constant:  # fmt: skip
-    """A constant within `rounding` of a value: exact where that is next to nothing, else the upper end."""
+    """Return the constant value + rounding: exact if the rounding is negligible, otherwise an upper bound."""
     top = (value + rounding) * (1 + 4 * ROUNDED)
     side = Side.EXACT if rounding <= NOTHING * value else Side.UPPER
     return Constant(name, top, side, provenance_of(how, problem, products=products))
 
 
 def _enclosed(problem: Problem, Y: Tensor, off_Y: float, Z: Tensor, off_Z: float) -> Iterator[Constant]:
-    """From ∂₁Φ and ∂₂Φ, which are within off_Y and off_Z of Y and Z in the Frobenius norm."""
+    """Yield q*, L_Φ* and W, if ∂₁Φ and ∂₂Φ are within off_Y and off_Z of Y and Z in the Frobenius norm."""
     d = problem.d
     Y, Z = Y.contiguous(), Z.contiguous()
 
@@ -116,16 +116,16 @@ def _enclosed(problem: Problem, Y: Tensor, off_Y: float, Z: Tensor, off_Z: float
     A = torch.eye(d, dtype=torch.float64) - Y
     inverse = torch.linalg.inv_ex(A).inverse
     X = inverse @ Z
-    unit = (d + 4) * ROUNDED  # of a product of matrices, times the product of their magnitudes
-    of_A = off_Y + ROUNDED * float(A.norm())  # how far A may be from I − ∂₁Φ
+    unit = (d + 4) * ROUNDED  # a product of matrices rounds by at most this times the product of their magnitudes
+    of_A = off_Y + ROUNDED * float(A.norm())  # bound on ‖A − (I − ∂₁Φ)‖
     off = float((torch.eye(d, dtype=torch.float64) - inverse @ A).norm() + unit * (inverse.abs() @ A.abs()).norm())
     size = 1.001 * float(torch.linalg.matrix_norm(inverse, 2))
     off += size * of_A + unit * d**0.5
-    if not off < 1:  # so that A has an inverse, of norm at most ‖R‖/(1 − ‖I − RA‖)
+    if not off < 1:  # if off < 1, then A has an inverse, of norm at most ‖R‖/(1 − ‖I − RA‖)
         return
-    left = float((Z - A @ X).norm() + unit * ((A.abs() @ X.abs()).norm() + Z.norm())) + off_Z
-    left += of_A * float(X.norm())
-    yield norm("W", X, size / (1 - off) * left, "‖(I − ∂₁Φ)⁻¹∂₂Φ‖ at w*")
+    residual = float((Z - A @ X).norm() + unit * ((A.abs() @ X.abs()).norm() + Z.norm())) + off_Z
+    residual += of_A * float(X.norm())
+    yield norm("W", X, size / (1 - off) * residual, "‖(I − ∂₁Φ)⁻¹∂₂Φ‖ at w*")
 
 
 def _dense(problem: Problem, prepared: Prepared, w: Tensor) -> Iterator[Constant]:
@@ -140,7 +140,7 @@ def _dense(problem: Problem, prepared: Prepared, w: Tensor) -> Iterator[Constant
     if d * n <= MATRIX:
         leaves = used(prepared.leaves, rows(problem.phi_at), w[None, None])
         Z = rows_d2(problem.phi_at, w[None, None], prepared, leaves, d)[0, 0]
-        if n > d:  # Z = RᵀQᵀ, of which Qᵀ changes no norm
+        if n > d:  # Z = RᵀQᵀ, and Qᵀ changes no norm
             Z = torch.linalg.qr(Z.T, mode="r").R.T
         yield norm("L_Phi_star", Z, "‖∂₂Φ(w*)‖")
         yield norm(

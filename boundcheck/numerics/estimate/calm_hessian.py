@@ -1,8 +1,8 @@
-"""How fast a Hessian with jumps leaves its value at w*: ‖∇²₁f(w) − ∇²₁f(w*)‖ ≤ ν‖w − w*‖ on a ball.
+"""The constant ν of a Hessian with jumps: ‖∇²₁f(w) − ∇²₁f(w*)‖ ≤ ν‖w − w*‖ on a ball.
 
-Where a derivative jumps inside of a ball it has no Lipschitz constant there. The theorems need less: how far it is from
-its value at w*, over the distance. Next to w* there is mostly no jump. Between two balls around w* the distance is at
-least the smaller radius, and the difference at most that on the larger ball, which the enclosures give.
+A derivative that jumps inside a ball has no Lipschitz constant there. The theorems need less: its distance from its
+value at w*, divided by ‖w − w*‖. Close to w* there is usually no jump. Between two balls around w*, ‖w − w*‖ is at
+least the smaller radius, and the enclosures on the larger ball bound the difference.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from boundcheck.numerics.program.enclosure.intervals import UP
 from boundcheck.numerics.program.enclosure.scalar import Hessian, ScalarBounds, hessian_at
 from boundcheck.numerics.program.enclosure.value import W, rounding
 
-BALLS = 20  # around w*, each half as wide as the one before
-NEAR = 100  # times that a ball must be wider than the doubt about its centre
+BALLS = 20  # the number of balls around w*, each half as wide as the one before
+NEAR = 100  # the radius of a ball must be more than this many times the error of its centre
 
 
 @torch.no_grad()
 def calm_hessian(over: ScalarBounds, around: Callable[[float], ScalarBounds], reach: float, distance: float) -> float:
-    """At least ‖∇²₁f(w) − ∇²₁f(v)‖/‖w − v‖ for every w of a region and one v.
+    """Return an upper bound on ‖∇²₁f(w) − ∇²₁f(v)‖/‖w − v‖ for every w of a region and one point v.
 
     Parameters
     ----------
     over : ScalarBounds
         Bounds over the region.
-    around : callable of a radius
-        Bounds over the ball of that radius around a point.
+    around : callable (radius) -> ScalarBounds
+        Returns bounds over the ball with this radius around a computed point.
     reach : float
-        At least how far the points of the region are from that point.
+        Upper bound on the distance between the computed point and the points of the region.
     distance : float
-        At least how far v is from that point.
+        Upper bound on the distance between the computed point and v.
 
     Returns
     -------
     float
-        Infinite where the third derivative has no bound next to the point.
+        Infinite if the third derivative has no bound near the computed point.
     """
     if math.isfinite(over.third):
         return over.third
@@ -59,15 +59,15 @@ def calm_hessian(over: ScalarBounds, around: Callable[[float], ScalarBounds], re
     return math.inf
 
 
-def _difference(bounds: ScalarBounds, at: Hessian) -> float:
-    """At least ‖∇²₁f(w) − ∇²₁f(v)‖ over the ball of the bounds."""
+def _difference(bounds: ScalarBounds, hessian: Hessian) -> float:
+    """Return an upper bound on ‖∇²₁f(w) − ∇²₁f(v)‖ over the ball of the bounds; `at` is the Hessian at v."""
     parts = bounds.over.curvature((W, W))
     lo = sum((part.lo for part in parts[1:]), parts[0].lo)
     up = sum((part.up for part in parts[1:]), parts[0].up)
     if not bool(lo.isfinite().all()) or not bool(up.isfinite().all()):
         return math.inf
-    slack = math.fsum(part.slack for part in parts) + at.off
-    sizes = math.fsum(frobenius(part.lo) + frobenius(part.up) for part in parts) + frobenius(at.H)
+    slack = math.fsum(part.slack for part in parts) + hessian.off
+    sizes = math.fsum(frobenius(part.lo) + frobenius(part.up) for part in parts) + frobenius(hessian.H)
     slack += rounding(len(parts) + 1) * sizes
-    size = max(largest_eigenvalue(up - at.H), largest_eigenvalue(at.H - lo), 0.0) + slack
+    size = max(largest_eigenvalue(up - hessian.H), largest_eigenvalue(hessian.H - lo), 0.0) + slack
     return math.inf if math.isnan(size) else size * UP

@@ -1,4 +1,4 @@
-"""Which derivatives are the same for all w, read off the program; nothing is sampled."""
+"""Derivatives that are the same for all w, proved from the operations of the program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from boundcheck.numerics.bilevel.program_degree import degree
 
 @dataclass(frozen=True)
 class Structure:
-    """True where a derivative is proved not to depend on w; False where nothing is proved."""
+    """One flag for each derivative: True if it is proved not to depend on w, False if nothing is proved."""
 
     d1phi: bool
     d2phi: bool
@@ -22,10 +22,10 @@ class Structure:
 
 @torch.no_grad()
 def find(problem: Problem) -> Structure:
-    """Read the structure of Φ and E at the λ of the problem.
+    """Find the derivatives of Φ and E that do not depend on w, at the λ of the problem.
 
-    For Φ = w − α∇₁ℓ the loss is read: ∂₁Φ is constant where ℓ has degree 2, and ∂₂Φ where ∂ℓ/∂λ has degree 1. With a
-    step that is differentiated, ∂₂Φ also contains −∇₁ℓ∇αᵀ.
+    For Φ = w − α∇₁ℓ this follows from the loss: ∂₁Φ is constant if ℓ has degree at most 2 in w, and ∂₂Φ is constant if
+    ∂ℓ/∂λ has degree at most 1. If the step is differentiated, ∂₂Φ also contains −∇₁ℓ∇αᵀ.
     """
     E = degree(problem, problem.outer_at)
     if problem.step_at is not None and problem.inner_at is not None:

@@ -1,4 +1,4 @@
-"""Evidence against claims that no measurement of ours has the name of: values that the truth reaches at w*."""
+"""Evidence against constants that a user claims: values at w* that a true constant cannot contradict."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.side import Side
 
-PER_STEP = {"hat_rho_1": "nu_1", "hat_rho_2": "nu_2", "L_ell": "L_Phi_star"}  # times α, for a step that is held fixed
+# If α is held fixed, each value is α times its key.
+PER_STEP = {"hat_rho_1": "nu_1", "hat_rho_2": "nu_2", "L_ell": "L_Phi_star"}
 OF_MATRICES = ("q_star", "L_Phi_star", "W")
 ROUNDED = 256  # units of the dtype
 
 
 def tolerance(problem: Problem) -> float:
-    """The relative difference between a claim and what was found that rounding explains."""
+    """Return the relative difference between a claim and a computed value that rounding can explain."""
     return max(1e-9, ROUNDED * torch.finfo(problem.dtype).eps / 2)
 
 
 def at_one_point(problem: Problem) -> tuple[str, ...]:
-    """The constants that are computed at one point; W only where its matrices are formed."""
+    """Return the names of the constants that are computed at one point. W is one if its matrices are formed."""
     formed = problem.d <= DENSE and problem.d * problem.n <= MATRIX
     return ("D", "r_0", "q_star", "L_Phi_star", "g_star") + ("W",) * formed
 
@@ -34,12 +35,12 @@ def at_one_point(problem: Problem) -> tuple[str, ...]:
 def evidence(
     problem: Problem, prepared: Prepared, solution: ReferenceSolution, ours: Mapping[str, Constant], claimed: Constants
 ) -> Iterator[Constant]:
-    """What is known of the claimed constants beyond `ours`.
+    """Yield bounds on the claimed constants that `ours` does not contain.
 
-    D and r_0 reach the distances to the computed w*, less what that may be off. q*, L_Φ* and W reach the norms there,
-    less their rounding, where `ours` has only an upper end. μ_λ is at most the least singular value of I − ∂₁Φ(w*),
-    κ at least the condition number there, and the eigenvalues of ∇²₁ℓ(w*) are between μ and L. ρ̂₁, ρ̂₂ and L_ℓ are ν₁,
-    ν₂ and L_Φ* over α.
+    D and r_0 are at least the distances to the computed w*, minus the error of w*. If `ours` has only upper bounds on
+    q*, L_Φ* and W, they are at least the norms at w*, minus their rounding. μ_λ is at most the smallest singular value
+    of I − ∂₁Φ(w*), κ is at least its condition number, and the eigenvalues of ∇²₁ℓ(w*) are between μ and L. ρ̂₁, ρ̂₂
+    and L_ℓ are ν₁, ν₂ and L_Φ* divided by α.
     """
     if unknown := sorted(set(claimed) - NAMES):
         raise UnknownNameError.among("constant", unknown[0], NAMES)
@@ -48,11 +49,11 @@ def evidence(
         if name in claimed and name in ours:
             off = max(ours[name].value - float(distance), tolerance(problem) * float(w.norm()))
             yield Constant(name, max(float(distance) - off, 0.0), Side.LOWER, Provenance("the computed w*"))
-    blurred = [n for n in OF_MATRICES if n in claimed and (n not in ours or ours[n].side is Side.UPPER)]
-    if blurred and problem.d <= DENSE and problem.d * problem.n <= MATRIX:
+    uncertain = [n for n in OF_MATRICES if n in claimed and (n not in ours or ours[n].side is Side.UPPER)]
+    if uncertain and problem.d <= DENSE and problem.d * problem.n <= MATRIX:
         for name, (value, rounding) in _norms(problem, prepared, w).items():
             rounding = max(rounding, abs(ours[name].value - value) if name in ours else 0.0)
-            if name in blurred and value > rounding:
+            if name in uncertain and value > rounding:
                 yield Constant(name, value - rounding, Side.LOWER, Provenance("the matrices at w*, less rounding"))
     if {"mu_inv", "kappa"} & set(claimed):
         values = _singular_values(problem, prepared, solution)
@@ -70,14 +71,14 @@ def evidence(
     alpha = ours.get("alpha")
     for name, source in PER_STEP.items():
         if name in claimed and source in ours and alpha is not None and problem.frozen_step:
-            of = ours[source]
-            if of.side in (Side.EXACT, Side.LOWER):
-                how = Provenance(f"{source}/α: {of.provenance.how}")
-                yield Constant(name, of.value / alpha.value, Side.LOWER, how)
+            ours_per_step = ours[source]
+            if ours_per_step.side in (Side.EXACT, Side.LOWER):
+                how = Provenance(f"{source}/α: {ours_per_step.provenance.how}")
+                yield Constant(name, ours_per_step.value / alpha.value, Side.LOWER, how)
 
 
 def _norms(problem: Problem, prepared: Prepared, w: Tensor) -> dict[str, tuple[float, float]]:
-    """q*, L_Φ* and W as computed, each with what rounding may have done to it."""
+    """Return the computed q*, L_Φ* and W, each with an estimate of its rounding."""
     unit = ROUNDED * torch.finfo(w.dtype).eps
     Y = jacobian(lambda x: problem.phi_at(x, prepared.leaves.at(0)), w).double()
     Z = rows_d2(problem.phi_at, w[None, None], prepared, prepared.leaves, problem.d)[0, 0].double()
@@ -92,7 +93,7 @@ def _norms(problem: Problem, prepared: Prepared, w: Tensor) -> dict[str, tuple[f
 
 
 def _singular_values(problem: Problem, prepared: Prepared, solution: ReferenceSolution) -> Tensor:
-    """All of I − ∂₁Φ(w*), or above d = `DENSE` one number between the least and the largest."""
+    """Return the singular values of I − ∂₁Φ(w*); if d > `DENSE`, one number between the smallest and the largest."""
     w = solution.w[0]
     if problem.d > DENSE:
         v = solution.v[0]

@@ -1,6 +1,6 @@
-"""Extreme eigenvalues and norms of matrices that fit in memory, with the sides that a Cholesky certificate gives them.
+"""Extreme eigenvalues and norms of matrices that fit in memory, certified by a Cholesky factorisation.
 
-On the host in double precision, to which float32 converts exactly.
+They are computed on the CPU in double precision, to which float32 converts exactly.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _end(value: float | None, estimate: float) -> Extreme:
 
 @torch.no_grad()
 def dense_symmetric(H: Tensor) -> Symmetric:
-    """Both ends of the spectrum of a symmetric matrix, or of the symmetric part if rounding left it not quite so."""
+    """Return both ends of the spectrum of a symmetric matrix, which may be asymmetric by rounding."""
     eps = torch.finfo(H.dtype).eps
     H = _on_host(H, "H")
     if H.shape[0] != H.shape[1]:
@@ -64,7 +64,7 @@ def dense_symmetric(H: Tensor) -> Symmetric:
 
 @torch.no_grad()
 def dense_norm(J: Tensor) -> Extreme:
-    """‖J‖, through the smaller of JᵀJ and JJᵀ."""
+    """Return ‖J‖, computed from the smaller of JᵀJ and JJᵀ."""
     J = _on_host(J, "J")
     if not bool(J.any()):
         return _end(0.0, 0.0)
@@ -75,5 +75,5 @@ def dense_norm(J: Tensor) -> Extreme:
     margin = certified_margin(G, top)
     if margin is None:
         return _end(None, unit * math.sqrt(top))
-    rounding = gamma(len(J) + 2) * float((J**2).sum())  # of JᵀJ, as ‖|J|ᵀ|J|‖ ≤ ‖J‖²_F
+    rounding = gamma(len(J) + 2) * float((J**2).sum())  # the rounding of JᵀJ, as ‖|J|ᵀ|J|‖ ≤ ‖J‖²_F
     return _end(unit * math.sqrt(top + margin + rounding) * (1 + 4 * UNIT), unit * math.sqrt(top))

@@ -1,4 +1,4 @@
-"""A derivative of Φ or E at many w at once, and what ascent needs of it; its products are counted."""
+"""A derivative of Φ or E at many w at once, with the products that ascent needs. It counts its products."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from boundcheck.numerics.estimate.ascent import FiniteWatch, Slopes, unit
 
 @dataclass(frozen=True, eq=False)
 class FieldSlots:
-    """The derivative T[v, u, a] of a field at w with two of its three vectors put in, for rows of each."""
+    """The derivative T[v, u, a] of a field at w with two of its three vectors inserted, row by row."""
 
     by_a: Tensor  # T[v, u, ·]
     by_v: Tensor  # T[·, u, a]
@@ -25,38 +25,38 @@ class FieldSlots:
 
 
 class DerivativeField:
-    """F(w) for rows w: ∂₁Φ or ∂₂Φ, of which v picks a combination of rows, or ∇₁E or ∇₂E, where v is empty."""
+    """A field F(w) for rows w: ∂₁Φ or ∂₂Φ, combined by v, or ∇₁E or ∇₂E, for which v is empty."""
 
     def __init__(self, derivative: Derivative, problem: Problem, prepared: Prepared, watch: FiniteWatch) -> None:
         self._derivative, self._prepared, self._watch = derivative, prepared, watch
         self._leaves = used(prepared.leaves, rows(derivative.function(problem)), problem.w0[None, None])
         self._form = derivative.form(problem, self._leaves, prepared.ready)
-        self.width = problem.d if derivative.is_of_phi else 0  # of v
+        self.width = problem.d if derivative.is_of_phi else 0  # length of v
         lengths = [problem.n, *(leaf.numel() for leaf in self._leaves.tensors)] if derivative.is_by_lam else []
-        self.longest = max(problem.d, *lengths, 1)  # of the vectors of one row
-        self.spent = 0  # products
+        self.longest = max(problem.d, *lengths, 1)  # length of the longest vector of one row
+        self.spent = 0  # number of products so far
 
     def slopes(self, w: Tensor, v: Tensor, base: Tensor | None = None) -> Slopes:
-        """‖F(w)ᵀv‖, or ‖(F(w) − F(base))ᵀv‖."""
+        """Return ‖F(w)ᵀv‖ with its gradients, or ‖(F(w) − F(base))ᵀv‖ if `base` is given."""
         pairing = self._pair(w, v, base)
         u = self._pull(pairing.c, len(w))
         value = u.norm(dim=-1)
         self._watch.look(value, w)
-        t = self._push(unit(u, otherwise=torch.ones_like(u)))  # at a zero of F every direction is as good
+        t = self._push(unit(u, otherwise=torch.ones_like(u)))  # at a zero of F, all directions are equally good
         by_w, by_v = user_functions.call(pairing.by_w_and_v, f"a derivative of {self._derivative.value}", t)
         self.spent += len(w) * (1 + (self.width > 0) * (1 if base is None else 2))
-        by_w = torch.where(torch.isfinite(by_w), by_w, 0)  # where there is no slope, w stays
+        by_w = torch.where(torch.isfinite(by_w), by_w, 0)  # without a finite slope, w does not move
         return Slopes(value, by_w[0], by_v[0])
 
     def squared(self, w: Tensor, v: Tensor, base: Tensor | None = None) -> Tensor:
-        """F(w)F(w)ᵀv, or the same of the difference."""
+        """Return F(w)F(w)ᵀv, or the same product for F(w) − F(base) if `base` is given."""
         pairing = self._pair(w, v, base)
         product: Tensor = pairing.by_v(self._push(self._pull(pairing.c, len(w))))[0]
         self.spent += len(w) * (1 if base is None else 2)
         return product
 
     def slots(self, w: Tensor, v: Tensor, u: Tensor | None, a: Tensor) -> FieldSlots:
-        """The derivative T of F at w with v, u and a; without u only `by_u` counts."""
+        """Return the derivative T of F at w with v, u and a inserted. If u is None, only `by_u` is meaningful."""
         pairing = self._pair(w, v)
         t = tuple(torch.zeros_like(c) for c in pairing.c) if u is None else self._push(u)
         what = f"a second derivative in {self._derivative.value}"
@@ -65,7 +65,7 @@ class DerivativeField:
         return FieldSlots(by_a[0], by_v[0], self._pull(by_t, len(w)))
 
     def squared_slope(self, w: Tensor, v: Tensor, a: Tensor) -> Tensor:
-        """TᵀTa for the matrix T that v leaves of the derivative."""
+        """Return TᵀTa, where T is the matrix T[v, ·, ·]."""
         u = self.slots(w, v, None, a).by_u
         return self.slots(w, v, u, a).by_a
 
@@ -77,7 +77,7 @@ class DerivativeField:
         return pairing
 
     def _pull(self, c: Cotangents, count: int) -> Tensor:
-        """From cotangents to vectors u, of length d or n."""
+        """Convert cotangents to vectors u of length d or n."""
         if not self._derivative.is_by_lam:
             return c[0][0]
         return self._prepared.pull_back_rows(self._leaves, c)[0].expand(count, -1)

@@ -1,4 +1,4 @@
-"""Constants that follow from others by a formula, each with the side that the sides of its terms give it."""
+"""Constants that follow from others by a formula. The side of each follows from the sides of its terms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROUNDED_UP = 1 + 1e-12  # more than the rounding of a few operations
 
 
 def from_structure(shape: Structure, constants: Mapping[str, Constant]) -> Iterator[Constant]:
-    """What follows from derivatives that are the same for all w."""
+    """Yield the constants that follow from derivatives that are the same for all w."""
     if shape.d1phi:
         yield Constant("nu_1", 0.0, Side.EXACT, Provenance("Φ is affine in w, by its operations"))
         if "q_star" in constants:
@@ -40,10 +40,11 @@ def distances(
     constants: Mapping[str, Constant],
     least: float | None = None,
 ) -> Iterator[Constant]:
-    """D and r_0 a posteriori: w* is within ‖w − Φ(w)‖/(1 − q) of the computed w.
+    """Yield D and r_0 from an a posteriori bound: ‖w − w*‖ ≤ ‖w − Φ(w)‖/(1 − q) for the computed w.
 
-    Where Φ is a gradient step, ‖w − Φ(w)‖ = α‖∇₁ℓ(w)‖ ≥ αμ‖w − w*‖, which never is worse and needs no contraction.
-    Where nothing contracts, w* is about ‖w − Φ(w)‖ over `least` away, the least singular value of I − ∂₁Φ(w*).
+    If Φ is a gradient step, ‖w − Φ(w)‖ = α‖∇₁ℓ(w)‖ ≥ αμ‖w − w*‖, which is never worse and needs no contraction.
+    Without a contraction, ‖w − w*‖ is about ‖w − Φ(w)‖/least, where `least` is the smallest singular value of
+    I − ∂₁Φ(w*).
     """
     w, proof = solution.w[0], residual_bounds.of(problem, solution)
     residual = SidedValue(proof.w, None if proof.doubt else Side.UPPER)
@@ -63,33 +64,36 @@ def distances(
 
 
 def _lengths(problem: Problem, w: Tensor) -> Iterator[tuple[str, str, float]]:
-    """D and r_0 at the computed w, in float64: in float32 the norm alone may be too small by 6·10⁻⁸ of itself."""
+    """Yield the name, the formula and the value of D and r_0 at the computed w.
+
+    The norms are computed in float64. In float32, rounding could make a norm too small by a factor of 1 − 6·10⁻⁸.
+    """
     yield "D", "‖w*‖", float(w.cpu().double().norm())
     yield "r_0", "‖w_0 − w*‖", float((problem.w0.cpu().double() - w.cpu().double()).norm())
 
 
 def distances_of(problem: Problem, w: Tensor, distance: float, proof: str) -> Iterator[Constant]:
-    """D and r_0 from a proof that w* is within `distance` of the computed w."""
+    """Yield D and r_0 from a proof that w* is within `distance` of the computed w."""
     how = f"plus how far w* may be from the computed point, by {proof}"
     for name, norm, length in _lengths(problem, w):
         value = (length * (1 + (problem.d + 4) * 2.0**-53) + distance) * (1 + 2.0**-51)
         yield Constant(name, value, Side.UPPER, Provenance(f"{norm}, {how}"))
 
 
-OF_LOWER = frozenset(("q", "mu", "L", "nu_1", "hat_rho_1"))  # which say little where no contraction is proved
+OF_LOWER = frozenset(("q", "mu", "L", "nu_1", "hat_rho_1"))  # proofs of these say little without a contraction
 
 
 def with_proved(constants: Mapping[str, Constant], proved: Iterable[Constant]) -> dict[str, Constant]:
-    """The constants with those that a program proves, where these say more.
+    """Replace constants by those proved from a program, if the proved ones say more.
 
-    A proved q of 1 or more proves no contraction, and estimates say more; then the constants of the lower level stay,
-    but for μ and L where μ > 0, from which the step follows that does contract.
+    If the proved q is 1 or more, no contraction is proved, and the estimates of the lower level say more, so they stay.
+    μ and L are an exception: if μ > 0, they are replaced, because they give a step for which Φ contracts.
     """
     by_name = {constant.name: constant for constant in proved}
     q, mu = by_name.get("q"), by_name.get("mu")
     if q is not None and q.value >= 1:
-        stay = OF_LOWER - {"mu", "L"} if mu is not None and mu.value > 0 and "L" in by_name else OF_LOWER
-        by_name = {name: constant for name, constant in by_name.items() if name not in stay}
+        not_replaced = OF_LOWER - {"mu", "L"} if mu is not None and mu.value > 0 and "L" in by_name else OF_LOWER
+        by_name = {name: constant for name, constant in by_name.items() if name not in not_replaced}
     merged = dict(constants)
     for name, constant in by_name.items():
         old = merged.get(name)
@@ -101,18 +105,18 @@ def with_proved(constants: Mapping[str, Constant], proved: Iterable[Constant]) -
 
 
 def condition_number(constants: Mapping[str, Constant]) -> Constant:
-    """κ = L/μ."""
+    """Return κ = L/μ."""
     return (sided(constants["L"]) / sided(constants["mu"])).named("kappa", Provenance("L/μ"))
 
 
 def _alpha_mu(constants: Mapping[str, Constant]) -> SidedValue | None:
-    """αμ of a gradient step, if both are known and positive."""
+    """Return αμ of a gradient step; None unless both are known and positive."""
     alpha, mu = constants.get("alpha"), constants.get("mu")
     return sided(alpha) * sided(mu) if alpha and mu and alpha.value > 0 and mu.value > 0 else None
 
 
 def sensitivity(constants: Mapping[str, Constant]) -> Iterator[Constant]:
-    """W ≤ L_Φ*/(1 − q*), where the matrix is too large to form; with q where that is known and no larger."""
+    """Yield the bound W ≤ L_Φ*/(1 − q*), which needs no matrix. If a bound q ≤ q* is known, use it in place of q*."""
     L_Phi_star, q_star, q = constants.get("L_Phi_star"), constants["q_star"], constants.get("q")
     q = q_star if q is None or q.side is Side.LOWER or q.value > q_star.value else q
     if L_Phi_star is None or q.value >= 1:
@@ -122,7 +126,10 @@ def sensitivity(constants: Mapping[str, Constant]) -> Iterator[Constant]:
 
 
 def inverse(constants: Mapping[str, Constant]) -> Iterator[Constant]:
-    """μ_λ and κ of I − ∂₁Φ on the ball: 1 − q and (1 + q)/(1 − q), or αμ, as I − ∂₁Φ = α∇²₁ℓ for a gradient step."""
+    """Yield μ_λ and κ of I − ∂₁Φ on the ball: 1 − q and (1 + q)/(1 − q).
+
+    For a gradient step, I − ∂₁Φ = α∇²₁ℓ, so μ_λ may also be αμ.
+    """
     q, alpha_mu = sided(constants["q"]), _alpha_mu(constants)
     candidates = [(1 - q).bounds_below().named("mu_inv", Provenance("1 − q"))]
     if alpha_mu is not None:
@@ -136,14 +143,14 @@ def inverse(constants: Mapping[str, Constant]) -> Iterator[Constant]:
 
 
 def gradient_bound(at_centre: Constant, eta_1: Constant, region: Region) -> Constant:
-    """L_E of an E that is quadratic in w: ‖∇₁E‖ grows from the centre by at most η₁ a unit."""
+    """Return L_E for an E that is quadratic in w: ‖∇₁E‖ changes by at most η₁ per unit of distance from the centre."""
     L_E = (sided(at_centre) + sided(eta_1) * region.radius) * ROUNDED_UP
     how = "‖∇₁E(centre)‖ + η₁·radius, E being quadratic in w"
     return L_E.bounds_above().named("L_E", Provenance(how, products=1, ball=region.ball))
 
 
 def better(new: Constant, old: Constant | None) -> Constant:
-    """The smaller of two proved bounds; a proved one rather than one that is not."""
+    """Return the smaller of two proved bounds, or the one that is proved; `old` if neither is proved."""
     if old is None:
         return new
     proved = (Side.EXACT, Side.UPPER)
@@ -151,7 +158,7 @@ def better(new: Constant, old: Constant | None) -> Constant:
 
 
 def no_less(supremum: Constant, at_w_star: Constant | None) -> Constant:
-    """w* is in the region, so what is found of a supremum from below is no less than the value there."""
+    """Raise a lower estimate of a supremum to the value at w*, which is in the region."""
     if at_w_star is None or at_w_star.side is not Side.EXACT or at_w_star.value <= (1 + 1e-9) * supremum.value:
         return supremum
     how = f"{at_w_star.provenance.how}, above {supremum.value:.6g}: {supremum.provenance.how}"

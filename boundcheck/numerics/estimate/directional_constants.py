@@ -1,9 +1,10 @@
-"""χ and ω of a gradient step: derivatives of the hypergradient by w, with v* and w' put in before norms are taken.
+"""χ and ω of a gradient step: derivatives of the hypergradient by w, with v* and w' inserted before norms are taken.
 
 For Φ = w − α∇₁ℓ let H = ∇²₁ℓ, C = ∇²₁₂ℓ, u = H⁻¹∇₁E and w' = −H⁻¹C at w*. The step cancels, as v* = u/α. χ bounds the
-derivative by w of ∇₂E − Cᵀu + w'ᵀ(∇₁E − Hu), and ω the product of ‖N(C + Hw')‖ and ‖N(∇₁E − Hu)‖ per unit of distance
-from w*, with a matrix N for which H⁻¹ ⪯ N² on the ball. Both factors are 0 at w*, so that between w* and w a mean of
-derivatives over smaller balls counts. docs/proofs.md, directional constants.
+derivative by w of ∇₂E − Cᵀu + w'ᵀ(∇₁E − Hu). ω bounds the product of ‖N(C + Hw')‖ and ‖N(∇₁E − Hu)‖, each divided by
+‖w − w*‖, with a matrix N for which H⁻¹ ⪯ N² on the ball. Both factors are 0 at w*, so means of derivatives along the
+segment from w* to w are sufficient. Smaller balls bound the part of the segment near w*. docs/proofs.md, directional
+constants.
 """
 
 from __future__ import annotations
@@ -29,12 +30,16 @@ from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
 from boundcheck.numerics.program.enclosure.value import LAM, W
 from boundcheck.side import Side
 
-CLOSE = 1e-3  # I − N(H_lo)N is at most this, or there is no certificate
+CLOSE = 1e-3  # if the largest eigenvalue of I − N(H_lo)N is more, there is no certificate
 
 
 @dataclass(frozen=True, eq=False)
 class OnBall:
-    """Derivatives on a ball around w*: of E by w twice, and by w and λ; of ℓ, ∇²₁ℓ and the two third derivatives."""
+    """Bounds of derivatives on a ball around w*.
+
+    `outer` and `outer_cross` are ∇²₁E and ∇²₁₂E; `hessian` is ∇²₁ℓ; `third` and `third_cross` are the third derivatives
+    of ℓ by w three times, and by w twice and λ once.
+    """
 
     radius: float
     outer: Curvature
@@ -42,12 +47,12 @@ class OnBall:
     hessian: Curvature
     third: list[Trilinear]
     third_cross: list[Trilinear]
-    notes: tuple[str, ...] = ()  # to be said with what is made of them
+    notes: tuple[str, ...] = ()  # remarks of the enclosures, for the provenance of constants
 
     @classmethod
     @torch.no_grad()
     def of(cls, proof: ProgramProof, w: Tensor, radius: float, wider: float) -> OnBall:
-        """On the ball of a radius around w*, which is inside the `wider` one around a computed w."""
+        """Compute the bounds on the ball B(w*, radius), which is inside the ball B(w, wider) around a computed w."""
         lower, outer = proof.lower_bounds(w, wider), proof.outer_bounds(w, wider)
         assert isinstance(lower, ScalarBounds)
         d, n = proof.problem.d, proof.problem.n
@@ -63,7 +68,7 @@ class OnBall:
 
     @property
     def finite(self) -> bool:
-        """Is every number of it?"""
+        """Whether every bound is finite."""
         matrices = (self.outer, self.outer_cross, self.hessian)
         parts = (*self.third, *self.third_cross)
         return (
@@ -74,7 +79,7 @@ class OnBall:
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """u = H⁻¹∇₁E and w' = −H⁻¹C at w*, each with how far the exact one may be from it."""
+    """u = H⁻¹∇₁E and w' = −H⁻¹C at w*, each with a bound on its error."""
 
     u: Enclosed
     of_w: Enclosed
@@ -82,7 +87,7 @@ class Directions:
     @classmethod
     @torch.no_grad()
     def at(cls, proof: ProgramProof, w: Tensor, off: float, near: float) -> Directions | None:
-        """At w*, which is within `off` of w and of the ball of radius `near` around w."""
+        """Compute u and w' at w*, which is within `off` of w, with bounds on the ball of radius `near` around w."""
         point, E = proof.lower_bounds(w, 0.0), proof.outer_bounds(w, 0.0).over.output
         lower, outer = proof.lower_bounds(w, near), proof.outer_bounds(w, near)
         assert isinstance(point, ScalarBounds)
@@ -106,18 +111,18 @@ class Directions:
 
 
 def _residual(H: Enclosed, x: Tensor, y: Tensor, sign: int) -> float:
-    """At least ‖Hx + sign·y‖_F, for y as stored."""
+    """Return an upper bound on ‖Hx + sign·y‖_F for the stored y."""
     rounding = gamma(len(x) + 3) * (frobenius(H.value) * frobenius(x) + frobenius(y))
     return (frobenius(H.value @ x + sign * y) + H.off * frobenius(x) + rounding) * UP
 
 
 @torch.no_grad()
 def constants_of(
-    proof: ProgramProof, w: Tensor, off: float, balls: Sequence[OnBall], asked: Collection[float]
+    proof: ProgramProof, w: Tensor, off: float, balls: Sequence[OnBall], radii: Collection[float]
 ) -> list[Constant]:
-    """χ and ω on the first of these balls, and on those of the radii asked for; none where they are not bounded.
+    """Return χ and ω on the first ball and on the balls whose radii are in `radii`; no constants if they are unbounded.
 
-    The other balls are for the means between w* and the points of a ball.
+    The other balls serve for the means between w* and the points of a ball.
     """
     if not balls or not balls[0].finite:
         return []
@@ -127,7 +132,7 @@ def constants_of(
     rows: dict[str, list[tuple[float, float]]] = {"chi": [], "omega": []}
     slips = _slips(balls[0], directions)
     for number, ball in enumerate(balls):
-        if number and ball.radius not in asked:
+        if number and ball.radius not in radii:
             continue
         mean = _mean(balls[number:])
         inverse = _Inverse.of(ball.hessian)
@@ -135,8 +140,8 @@ def constants_of(
             break
         rows["chi"].append((ball.radius, _chi(mean, directions) + slips["chi"]))
         rows["omega"].append((ball.radius, _omega(mean, directions, inverse, slips)))
-    made = (_constant(name, table, balls[0]) for name, table in rows.items())
-    return [constant for constant in made if constant is not None]
+    constants = (_constant(name, table, balls[0]) for name, table in rows.items())
+    return [constant for constant in constants if constant is not None]
 
 
 HOW = {
@@ -149,19 +154,19 @@ def _constant(name: str, table: list[tuple[float, float]], widest: OnBall) -> Co
     if not table or not all(math.isfinite(value) for _, value in table):
         return None
     (_, value), *rest = table
-    kept, before = [], value
+    on_smaller, before = [], value
     for radius, smaller in rest:
         if smaller < before:
-            kept.append((radius, smaller))
+            on_smaller.append((radius, smaller))
             before = smaller
     how = "; ".join((f"{HOW[name]} over the ball, from the program", *widest.notes))
     provenance = Provenance(how, "program", ball=Ball("w_star", widest.radius))
-    return Constant(name, value, Side.UPPER, provenance, on_smaller=tuple(kept))
+    return Constant(name, value, Side.UPPER, provenance, on_smaller=tuple(on_smaller))
 
 
 @dataclass(frozen=True, eq=False)
 class _Inverse:
-    """N with H⁻¹ ⪯ N²/(1 − lost) on a ball."""
+    """A matrix N with H⁻¹ ⪯ N²/(1 − lost) on a ball."""
 
     N: Tensor
     lost: float
@@ -175,7 +180,7 @@ class _Inverse:
         if not float(values[0]) > 0:
             return None
         N = (vectors / values.sqrt()) @ vectors.T
-        N = (N + N.T) / 2  # as stored it is symmetric, so that NLN = NᵀLN
+        N = (N + N.T) / 2  # the stored N is symmetric, so NLN = NᵀLN
         gap = torch.eye(d, dtype=torch.float64) - N @ least @ N
         sizes = frobenius(N) ** 2 * frobenius(least)
         asymmetry = frobenius(hessian.lo - hessian.lo.T) * frobenius(N) ** 2
@@ -183,9 +188,9 @@ class _Inverse:
         return cls(N, max(lost, 0.0)) if lost < CLOSE else None
 
 
-def _chi(ball: OnBall, at: Directions) -> float:
-    """At least the norm of the derivative by w, as a form of a direction in w and one in λ."""
-    u, of_w = at.u.value, at.of_w.value
+def _chi(ball: OnBall, directions: Directions) -> float:
+    """Return an upper bound on χ over a ball: the norm of a bilinear form of a direction in w and a direction in λ."""
+    u, of_w = directions.u.value, directions.of_w.value
     middle, width = _halves(ball.outer)
     whole = rows_of(middle)
     parts = [rows_of(ball.outer_cross.lo), composed(whole, 1, of_w)]
@@ -194,40 +199,40 @@ def _chi(ball: OnBall, at: Directions) -> float:
     return (trilinear_norm(parts) + ball.outer_cross.slack + _spread(width, of_w)) * UP
 
 
-def _omega(ball: OnBall, at: Directions, inverse: _Inverse, slips: dict[str, float]) -> float:
-    """At least ‖N(C + Hw')‖‖N(∇₁E − Hu)‖ per unit of distance each, over 1 − lost."""
+def _omega(ball: OnBall, directions: Directions, inverse: _Inverse, slips: dict[str, float]) -> float:
+    """Return an upper bound on ‖N(C + Hw')‖‖N(∇₁E − Hu)‖/((1 − lost)‖w − w*‖²) over a ball."""
     N = inverse.N
     middle, width = _halves(ball.outer)
     of_N = spectral_norm(N)
     left = [composed(part, 0, N) for part in ball.third_cross]
-    left += [composed(composed(part, 0, N), 2, at.of_w.value) for part in ball.third]
+    left += [composed(composed(part, 0, N), 2, directions.of_w.value) for part in ball.third]
     right = [composed(rows_of(middle), 0, N)]
-    right += [negative(composed(contracted(part, at.u.value, 2), 0, N)) for part in ball.third]
+    right += [negative(composed(contracted(part, directions.u.value, 2), 0, N)) for part in ball.third]
     first = trilinear_norm(left) + of_N * slips["of_w"]
     second = trilinear_norm(right) + _spread(width, N) + of_N * slips["u"]
     return first * second / (1 - inverse.lost) * UP
 
 
-def _slips(ball: OnBall, at: Directions) -> dict[str, float]:
-    """What the distance of the computed u and w' from the exact ones adds, on the widest ball."""
+def _slips(ball: OnBall, directions: Directions) -> dict[str, float]:
+    """Return what the errors of the computed u and w' add to χ and to the factors of ω, on the widest ball."""
     third, cross = trilinear_norm(ball.third), trilinear_norm(ball.third_cross)
     outer = max(spectral_norm(ball.outer.lo), spectral_norm(ball.outer.up)) + ball.outer.slack
-    of_u, of_w = at.u.off, at.of_w.off
-    size_w = frobenius(at.of_w.value) + of_w
-    chi = of_u * (cross + third * size_w) + of_w * (outer + third * norm(at.u.value))
+    of_u, of_w = directions.u.off, directions.of_w.off
+    size_w = frobenius(directions.of_w.value) + of_w
+    chi = of_u * (cross + third * size_w) + of_w * (outer + third * norm(directions.u.value))
     return {"chi": chi * UP, "u": third * of_u * UP, "of_w": third * of_w * UP}
 
 
 def _halves(part: Curvature) -> tuple[Tensor, Curvature]:
-    """The middle of an interval of symmetric matrices, and half its width, with what rounding does to both."""
+    """Return the midpoint of an interval of symmetric matrices and half its width, with a bound on the rounding."""
     middle, half = part.lo / 2 + part.up / 2, part.up / 2 - part.lo / 2
-    middle = middle / 2 + middle.T / 2  # what is not symmetric is rounding, which the order of matrices does not see
+    middle = middle / 2 + middle.T / 2  # the asymmetric part is rounding, and does not affect the order of matrices
     slack = part.slack + gamma(4) * (frobenius(part.lo) + frobenius(part.up))
     return middle, Curvature(half, half, slack * UP)
 
 
 def _spread(width: Curvature, M: Tensor) -> float:
-    """At least ‖MᵀK‖ for every symmetric K between −width and width: |xᵀKy|² ≤ xᵀDx·yᵀDy."""
+    """Return an upper bound on ‖MᵀK‖ for every symmetric K between −width and width, by |xᵀKy|² ≤ xᵀDx·yᵀDy."""
     size, D = frobenius(M), width.lo
     rounding = gamma(2 * len(D) + 6) * size**2 * frobenius(D)
     one = max(largest_eigenvalue(M.T @ D @ M), 0.0) + rounding + width.slack * size**2
@@ -235,7 +240,10 @@ def _spread(width: Curvature, M: Tensor) -> float:
 
 
 def _mean(balls: Sequence[OnBall]) -> OnBall:
-    """The mean between w* and any point of the first ball, as far as the parts are of one form."""
+    """Return bounds on the mean derivatives between w* and any point of the first ball.
+
+    Third derivatives whose parts have different forms on the balls are bounded over the first ball alone.
+    """
     shares = shares_of([ball.radius for ball in balls])
     first = balls[0]
     return OnBall(

@@ -1,4 +1,4 @@
-"""D, r_0, and q as they need it: how far w* is from 0 and from the start."""
+"""D and r_0, the distances of w* from 0 and from the start, and the q that their proof uses."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def distances_to_w_star(
     setting: Setting, shared: Mapping[str, Constant], claimed: Constants, balls: Sequence[str], peak: float,
     closed: ClosedForms | None,
 ) -> Iterator[Constant]:  # fmt: skip
-    """D and r_0: by a proof that there is a fixed point next to the computed one, or from its residual and q."""
+    """Yield D and r_0, from a proof of a fixed point near the computed w*, or from the residual of w* and q."""
     if closed is None:
-        setting.tell("proving that w* is there", 0, 1)
+        setting.tell("proving that w* exists", 0, 1)
         if isinstance(setting.fixed_point, FixedPoint):
             proof = setting.fixed_point
             yield from derived_constants.distances_of(setting.problem, setting.w_star, proof.distance, proof.how)
@@ -31,7 +31,7 @@ def distances_to_w_star(
 
 
 def steps_or_claims(setting: Setting, constants: Mapping[str, Constant], claimed: Constants) -> Constants:
-    """What the iterates depend on, which is the same on every ball: μ, L and α, or what was vouched for."""
+    """Return μ, L and α, which are the same on every ball, or the user's values for them."""
     steps = {name: constants[name] for name in OF_STEPS if name in constants}
     claims = Constants({name: claimed[name] for name in OF_STEPS if name in claimed})
     if not claims:
@@ -43,7 +43,7 @@ def steps_or_claims(setting: Setting, constants: Mapping[str, Constant], claimed
 def _near(
     setting: Setting, constants: Mapping[str, Constant], claimed: Constants, balls: Sequence[str], peak: float
 ) -> Constant:
-    """q as the distance from w* needs it: known, or vouched for and not refuted, or else that of w* alone."""
+    """Return q for the bound on the distance from w*: a known q, a claimed q that is not refuted, or ‖∂₁Φ(w*)‖."""
     if "q" in constants:
         return constants["q"]
     claim = claimed.get("q")

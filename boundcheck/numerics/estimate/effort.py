@@ -1,4 +1,4 @@
-"""What an estimate may cost, and what is written down of how a constant was obtained."""
+"""The limits on the cost of an estimate, and the provenance of its result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from boundcheck.numerics.estimate.lanczos import Extreme
 
 @dataclass(frozen=True)
 class Spend:
-    """What an estimate may cost and how it is drawn."""
+    """The failure probability, the seed and the most products of an estimate."""
 
     delta: float
     seed: int
@@ -30,11 +30,11 @@ class Spend:
 
     @property
     def half(self) -> float:
-        """δ of one certificate of two, so that what needs both fails with probability δ at most."""
+        """δ/2, for each of two certificates: a result that needs both fails with probability at most δ."""
         return self.delta / 2
 
     def steps(self, most: int, products_per_step: int = 1) -> int:
-        """So many steps of an iteration, or fewer if the budget does not pay for them; at least one."""
+        """Return the number of steps of an iteration: `most`, or fewer if the budget is smaller, but at least one."""
         return most if self.budget is None else max(1, min(most, self.budget // products_per_step))
 
 
@@ -42,14 +42,14 @@ def provenance_of(
     how: str, problem: Problem, *, products: int | None = None, delta: float | None = None, seed: int | None = None,
     residual: float | None = None, samples: int | None = None, ball: Ball | None = None,
 ) -> Provenance:  # fmt: skip
-    """How a value was obtained, and in which arithmetic."""
+    """Return the provenance of a value, with the dtype and device of the problem."""
     dtype, device = str(problem.dtype).removeprefix("torch."), str(problem.device)
     return Provenance(how, "", products, samples, seed, delta, residual, ball, dtype, device)
 
 
 def constant_of(name: str, extreme: Extreme, how: str, problem: Problem, seed: int | None = None) -> Constant:
-    """A `Constant` from one end of a spectrum."""
-    how += "" if extreme.converged else ", which has not come to rest"
+    """Return a `Constant` from one end of a spectrum."""
+    how += "" if extreme.converged else ", which has not converged"
     provenance = provenance_of(
         how, problem, products=extreme.products, seed=seed, delta=extreme.delta, residual=extreme.residual
     )

@@ -1,7 +1,8 @@
-"""`estimate_constants`: every constant that the bounds need, each from the best source there is.
+"""`estimate_constants`: every constant that the bounds need, each from the best available source.
 
-In this order: what the user gave (checked against what is found), closed forms of the problem, structure (a derivative
-that is the same for all w), norms at the fixed point, and suprema over the region from below.
+The sources are constants given by the user (compared with computed values), closed forms of the problem, structure
+(derivatives that are the same for all w), norms at the fixed point, proofs from the user's program, and lower estimates
+of suprema over the region.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from boundcheck.progress import Progress, no_progress
 from boundcheck.side import Side, estimate_side
 
 AT_W_STAR = {"q": "q_star", "L_E": "g_star", "L_Phi": "L_Phi_star"}
-FROM_Q = {"mu_inv", "kappa"}  # which follow from a q that may itself be claimed
+FROM_Q = {"mu_inv", "kappa"}  # these follow from q, which the user may have claimed
 
 
 @on_few_threads
@@ -59,47 +60,48 @@ def estimate_constants(
 ) -> Constants:
     """Estimate the constants of the theory for a problem, at its λ.
 
-    Each constant has a side, which says whether it is exact, an upper bound, right with high probability or an
-    estimate, and a provenance, which says how it was obtained.
+    Each constant has a side and a provenance. The side says whether it is exact, an upper bound, a bound with high
+    probability or an estimate. The provenance says how it was obtained.
 
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name as `load_problem` takes it.
+        The problem, or a name that `load_problem` accepts.
     ball : {"paper", "local"}
-        Where suprema are taken: "paper", the default, is ‖w‖ ≤ 2D; "local" is ‖w − w*‖ ≤ peak·r_0.
+        The ball over which suprema are taken: "paper", the default, is ‖w‖ ≤ 2D; "local" is ‖w − w*‖ ≤ peak·r_0.
     known : Constants, optional
-        Constants that you have proved, instead of those of the problem. Those that the estimator refutes are not used.
+        Constants that you have proved. They replace those of the problem. Constants that are refuted are not used.
     peak : float
-        How many times r_0 the iterates may be away from w*, at least 1; 1 by default, which is right without momentum.
+        The largest ‖w_t − w*‖/r_0 of the iterates, at least 1; 1 by default, which is right without momentum.
     delta : float
-        The probability with which each certificate by random starts may fail; 1e-3 by default.
+        The probability that a certificate with a random start fails; 1e-3 by default.
     seed : int
-        The seed of certificates by random starts; 0 by default.
+        The seed of the random starts; 0 by default.
     budget : int, optional
-        How many products with derivatives each estimated constant may take; by default the limit of each estimator.
+        The most products with derivatives for each estimated constant; by default the limit of each estimator.
     smaller_balls : bool
         Whether the constants of the local ball also have their values on smaller balls around w*, where these can be
         proved: `Constant.on_smaller`. False by default.
     progress : callable (what, done, of) -> None, optional
-        Called with what is being done, how much of it is done, and of how much.
+        Called with a description of the current stage, the amount done and the total.
 
     Returns
     -------
     Constants
         By name: q, nu_1, nu_2, eta_1, eta_2, L_E, L_Phi (suprema over the ball), q_star, L_Phi_star, g_star, W (at
-        w*), D, r_0, mu_inv, kappa, and for a problem with a loss mu, L and alpha; those that there are.
+        w*), D, r_0, mu_inv, kappa, and for a problem with a loss mu, L and alpha. Constants that cannot be computed
+        are missing.
 
     Raises
     ------
     UnknownNameError
-        If there is no such ball.
+        If `ball` is not the name of a ball.
     InputError
-        If an argument cannot be used.
+        If an argument is not valid.
     DivergenceError
         If w(λ) cannot be found.
     UserCodeError
-        If a function of the user raises, or its derivatives are not those of autograd.
+        If a function of the user raises an error, or autograd's derivatives of it are wrong.
 
     Examples
     --------
@@ -124,11 +126,11 @@ def estimate_constants(
     doubts = validate.check(problem, lam).unconfirmed
     tell("solving for w*", 0, 1)
     solution = reference(quick(problem), lam[None])
-    every = on_balls(
+    by_ball = on_balls(
         problem, solution, (ball,), known=known, peak=peak, spend=spend, tell=tell, doubts=doubts,
         smaller_balls=smaller_balls,
     )  # fmt: skip
-    return every[ball]
+    return by_ball[ball]
 
 
 def on_balls(
@@ -144,12 +146,12 @@ def on_balls(
     doubts: tuple[str, ...] = (),
     smaller_balls: bool = False,
 ) -> dict[str, Constants]:
-    """The constants on each of several balls around the reference, what does not depend on the ball measured once.
+    """Return the constants on each of several balls. Constants that do not depend on the ball are computed once.
 
-    `peak` is how many times r_0 the iterates may be away from w*, or a function of μ, L and α that says so; `radius`,
-    if given, is how far they may be away, in place of both. `doubts` are the derivatives that finite differences could
-    not confirm. With any, every constant is an estimate. With `smaller_balls`, those of the local ball have their
-    values on smaller balls too.
+    `peak` is the largest ‖w_t − w*‖/r_0 of the iterates, or a function of μ, L and α that returns it. `radius`, if
+    given, replaces peak·r_0. `doubts` lists derivatives that finite differences could not confirm; if there are any,
+    every constant is an estimate. With `smaller_balls`, the constants of the local ball also have values on smaller
+    balls.
     """
     doubts += validate.at_reference(problem, solution).unconfirmed
     doubts = tuple(f"autograd's derivatives were not confirmed ({doubt})" for doubt in doubts)
@@ -171,10 +173,10 @@ def on_balls(
     off = replace(r_0, value=r_0.value - float((problem.w0.cpu().double() - setting.w_star.cpu().double()).norm()))
     if closed is None and isinstance(setting.fixed_point, FixedPoint):
         off = replace(r_0, value=setting.fixed_point.distance)
-    if not bool(problem.w0.any()):  # then both are ‖w*‖
+    if not bool(problem.w0.any()):  # w_0 = 0, so r_0 and D are both ‖w*‖
         shared["r_0"] = derived_constants.better(replace(D, name="r_0"), r_0)
     for W in derived_constants.sensitivity(shared):
-        if "W" not in shared or shared["W"].side is Side.UPPER:  # with rounding in it, the norms may say less
+        if "W" not in shared or shared["W"].side is Side.UPPER:  # its rounding may make it larger than the formula
             shared["W"] = derived_constants.better(W, shared.get("W"))
 
     regions = {ball: setting.region(ball, peak, D.value, shared["r_0"].value) for ball in balls}
@@ -189,7 +191,7 @@ def on_balls(
 
 
 def _without_ball(setting: Setting, closed: ClosedForms | None) -> dict[str, Constant]:
-    """Constants that are the same on every ball: closed forms, norms at w*, μ and L, what is constant in w."""
+    """Return the constants that are the same on every ball: closed forms, norms at w*, μ, L, zeros from structure."""
     problem, prepared, spend = setting.problem, setting.prepared, setting.spend
     constants: dict[str, Constant] = {}
     if closed is not None:
@@ -212,7 +214,7 @@ def _on_ball(
     setting: Setting, closed: ClosedForms | None, claimed: Constants, region: Region, shared: dict[str, Constant],
     off: Constant,
 ) -> Constants:  # fmt: skip
-    """All constants on one ball; `off` is how far the computed w may be from w*."""
+    """Return all constants on one ball. `off` is a bound on the distance between the computed w and w*."""
     problem, constants = setting.problem, dict(shared)
     within = shift_to_solution.wider(region, off)
     if closed is not None:
@@ -246,13 +248,13 @@ def _on_ball(
         constants = user_claims.settle(constants, claims, evidence, near, points)
         _add(constants, derived_constants.inverse(constants))
     if why_not is not None:
-        constants = {name: why_not.told(constant) for name, constant in constants.items()}
+        constants = {name: why_not.with_reason(constant) for name, constant in constants.items()}
     rounding = shift_to_solution.by_rounding(setting.w_star, shared["q_star"].value, setting.least)
     return Constants(shift_to_solution.moved(constants, claimed, off, setting.least, rounding))
 
 
 def _of_quadratic_outer_loss(setting: Setting, region: Region, constants: Mapping[str, Constant]) -> Iterator[Constant]:
-    """η₁ and L_E where the Hessian of E is constant."""
+    """Yield η₁ and L_E if the Hessian of E is constant."""
     if {"eta_1", "L_E"} <= set(constants) or not setting.shape.hessian_of_E:
         return
     problem, prepared = setting.problem, setting.prepared
@@ -263,13 +265,13 @@ def _of_quadratic_outer_loss(setting: Setting, region: Region, constants: Mappin
 
 
 def _add(constants: dict[str, Constant], others: Iterable[Constant]) -> None:
-    """The first to give a name keeps it."""
+    """Add constants whose names are not in the dict yet."""
     for constant in others:
         constants.setdefault(constant.name, constant)
 
 
 def _doubted(constants: Constants, doubts: Sequence[str]) -> Constants:
-    """The same as estimates, since a derivative that they come from could not be confirmed, or data are rounded."""
+    """Return the constants as estimates, because a derivative could not be confirmed or data are rounded."""
     why = f"; an estimate, as {doubts[0]}"
     return Constants(
         {

@@ -1,7 +1,7 @@
-"""Bounds of the maps Φ_i of single examples over a ball: how they move, how steep they are, and how much they differ.
+"""Bounds of the maps Φ_i of single examples over a ball: their moves, their slopes, and their variance.
 
-Where Φ_i = w − α∇₁ℓ_i, the ends a_i ≤ ∇²₁ℓ_i ≤ b_i give all that is needed of ∂₁Φ_i. docs/estimating.md derives how
-much the derivatives differ.
+If Φ_i = w − α∇₁ℓ_i, the bounds a_i ≤ ∇²₁ℓ_i ≤ b_i are sufficient for ∂₁Φ_i. docs/estimating.md derives the variance of
+the derivatives.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ class ExampleBounds:
     Attributes
     ----------
     moves : Tensor of shape (N,)
-        At least ‖Φ_i(c) − c‖ at the centre c of the ball.
+        Upper bounds on ‖Φ_i(c) − c‖ at the centre c of the ball.
     low, high : Tensor of shape (N,)
-        For a gradient step, every eigenvalue of ∂₁Φ_i is between them; for another map, high = −low ≥ ‖∂₁Φ_i‖.
+        For a gradient step, bounds on the eigenvalues of ∂₁Φ_i; for another map, high = −low ≥ ‖∂₁Φ_i‖.
     is_symmetric : bool
-        Whether the ∂₁Φ_i are symmetric, as those of gradient steps are.
+        Whether all ∂₁Φ_i are symmetric, which holds for gradient steps.
     by_lam : Tensor of shape (N,)
-        At least ‖∂₂Φ_i‖; infinite where nothing is known.
+        Upper bounds on ‖∂₂Φ_i‖; infinite if unknown.
     variance : float
-        (1/N)Σ‖Φ_i(c) − Φ(c)‖² as computed.
+        The computed value of (1/N)Σ‖Φ_i(c) − Φ(c)‖².
     variance_above : float
-        At least that.
+        An upper bound on the exact value.
     m_1, m_2 : float
-        At least λmax of the mean of (Y_i − Y)ᵀ(Y_i − Y) and of (Y_i − Y)(Y_i − Y)ᵀ, Y = ∂₁Φ; and of the mean of
-        (Z_i − Z)(Z_i − Z)ᵀ, Z = ∂₂Φ.
+        Upper bounds: m_1 on λmax of the means of (Y_i − Y)ᵀ(Y_i − Y) and (Y_i − Y)(Y_i − Y)ᵀ with Y = ∂₁Φ; m_2 on
+        λmax of the mean of (Z_i − Z)(Z_i − Z)ᵀ with Z = ∂₂Φ.
     how_1, how_2 : str
-        By which argument.
+        How m_1 and m_2 were obtained.
     doubt : str
-        Why they are estimates; empty if they are proved.
+        Why the bounds are only estimates; empty if they are proved.
     """
 
     moves: Tensor
@@ -61,12 +61,12 @@ class ExampleBounds:
     doubt: str = ""
 
     def slope_of_batch(self, finite_sum: FiniteSum) -> float:
-        """At least ‖∂₁Φ̂‖ for every minibatch."""
+        """Return an upper bound on ‖∂₁Φ̂‖ for every minibatch."""
         low, high = -of_batch(finite_sum, -self.low), of_batch(finite_sum, self.high)
         return max(abs(low), abs(high)) * UP
 
     def factors(self, eta: float) -> Tensor:
-        """At least ‖(1 − η)I + η∂₁Φ_i‖ for every example."""
+        """Return an upper bound on ‖(1 − η)I + η∂₁Φ_i‖ for every example."""
         if not self.is_symmetric:
             return (1 - eta + eta * self.high) * UP
         ends = torch.maximum((1 - eta + eta * self.low).abs(), (1 - eta + eta * self.high).abs())
@@ -74,7 +74,7 @@ class ExampleBounds:
 
 
 def of_batch(finite_sum: FiniteSum, values: Tensor) -> float:
-    """The largest mean of a minibatch of numbers, one for each example."""
+    """Return an upper bound on the mean of `values` over any minibatch; `values` has one number for each example."""
     if finite_sum.replacement:
         return float(values.max())
     return float(values.topk(finite_sum.batch).values.mean()) + 1e-15 * float(values.abs().max())
@@ -87,13 +87,13 @@ class StepRange:
     Attributes
     ----------
     alpha : float
-        Its value.
+        The computed value.
     off : float
-        How far that of exact arithmetic may be from it.
+        A bound on the difference from the value in exact arithmetic.
     frozen : bool
-        Whether derivatives take it as fixed.
+        Whether derivatives treat the step as a fixed number.
     L : float
-        At least the largest eigenvalue of ∇²₁ℓ for all w, where that is known in closed form; else infinite.
+        An upper bound on the largest eigenvalue of ∇²₁ℓ for all w, if it is known in closed form; otherwise infinite.
     """
 
     alpha: float
@@ -104,7 +104,10 @@ class StepRange:
 
 @torch.no_grad()
 def from_slopes(problem: Problem, step: StepRange, centre: Tensor, radius: float) -> ExampleBounds:
-    """By the closed form of a built-in problem; numbers are raised by 1000 roundings, as closed forms are."""
+    """Return the bounds from the closed form of a built-in problem.
+
+    Numbers are raised by `RAISED_BY` roundings, as for all closed forms.
+    """
     finite_sum = problem.finite_sum
     if finite_sum is None or finite_sum.slopes is None:
         raise Declined("the problem has no closed form of its examples")
@@ -132,12 +135,12 @@ def from_slopes(problem: Problem, step: StepRange, centre: Tensor, radius: float
 
 
 def operator_variance(a: float, b: float, most: float) -> float:
-    """max (h − a)(b − h) over a ≤ h ≤ most: the mean of (H_i − H)² is at most (H − a)(b − H) where a ≤ H_i ≤ b."""
+    """Return max (h − a)(b − h) over a ≤ h ≤ most. If a ≤ H_i ≤ b, the mean of (H_i − H)² is at most (H − a)(b − H)."""
     h = min(most, (a + b) / 2)
     return max(h - a, 0.0) * max(b - h, 0.0) * UP
 
 
 def least_of(candidates: dict[str, float]) -> tuple[float, str]:
-    """The least of several bounds, and its name."""
+    """Return the smallest of several bounds, and its name."""
     how = min(candidates, key=lambda key: candidates[key])
     return candidates[how], how

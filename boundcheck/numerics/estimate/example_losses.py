@@ -1,4 +1,4 @@
-"""Bounds of gradient steps on the losses of single examples, from their programs."""
+"""Bounds of gradient steps on the losses of single examples, proved from recorded programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from boundcheck.numerics.program.recorded_program import Program
 
 @dataclass(frozen=True, eq=False)
 class _Loss:
-    """A sum of terms over a ball: its gradient at the centre up to `off`, the parts of ∇²₁ and ∇²₂₁."""
+    """A sum of terms over a ball: its gradient at the centre, within `off`, and the parts of its ∇²₁ and ∇²₂₁."""
 
     gradient: Tensor
     off: float
@@ -46,7 +46,7 @@ def _loss(problem: Problem, terms: tuple[Program, ...], centre: Tensor, radius: 
 
 
 def _middle(parts: list[Curvature]) -> tuple[Tensor, Tensor, float, float]:
-    """The sums of the lower and of the upper matrices, their slack, and how far all is from the middle of the two."""
+    """Return the sums of the lower and upper matrices, their slack, and a bound on the distance from their midpoint."""
     lo, up = sum((p.lo for p in parts[1:]), parts[0].lo), sum((p.up for p in parts[1:]), parts[0].up)
     slack = math.fsum(p.slack for p in parts)
     slack += gamma(len(parts) + 2) * math.fsum(frobenius(p.lo) + frobenius(p.up) for p in parts)
@@ -65,23 +65,23 @@ def of_losses(
     moments, crosses, weighted = Spread(left=False), Spread(right=False), _Weighted()
     rows, offs, moves, ends, by_lam = [], [], [], [], []
     for terms in programs.own:
-        one = _loss(problem, terms, centre, radius)
-        rows.append(a * one.gradient)
-        offs.append(a * (one.off + gamma(4) * norm(one.gradient)) + 2 * step.off * norm(one.gradient))
-        whole = one.gradient + common.gradient
-        moves.append(a * (norm(whole) + one.off + common.off + gamma(4) * (norm(one.gradient) + norm(whole))) * UP)
-        least, most = ends_of(one.curvature)
+        own = _loss(problem, terms, centre, radius)
+        rows.append(a * own.gradient)
+        offs.append(a * (own.off + gamma(4) * norm(own.gradient)) + 2 * step.off * norm(own.gradient))
+        whole = own.gradient + common.gradient
+        moves.append(a * (norm(whole) + own.off + common.off + gamma(4) * (norm(own.gradient) + norm(whole))) * UP)
+        least, most = ends_of(own.curvature)
         ends.append((least, most))
-        if one.curvature:
-            lo, up, slack, off = _middle(one.curvature)
+        if own.curvature:
+            lo, up, slack, off = _middle(own.curvature)
             moments.add((lo + up) / 2, off)
             weighted.add(up, slack, least, most)
         else:
             moments.add(torch.zeros(problem.d, problem.d, dtype=torch.float64), 0.0)
             weighted.add(None, 0.0, 0.0, 0.0)
-        by_lam.append(norm_of(one.cross))
-        if one.cross:
-            lo, _, _, off = _middle(one.cross)
+        by_lam.append(norm_of(own.cross))
+        if own.cross:
+            lo, _, _, off = _middle(own.cross)
             crosses.add(lo, off)
         else:
             crosses.count += 1
@@ -116,7 +116,7 @@ def of_losses(
 
 
 class _Weighted:
-    """Sums over examples of b_i·up_i and up_i, for a ≤ H_i ≤ b_i and H_i ≤ up_i + slack_i."""
+    """The sums over examples of b_i·up_i and of up_i, where a ≤ H_i ≤ b_i and H_i ≤ up_i + slack_i."""
 
     def __init__(self) -> None:
         self.by_b: Tensor | float = 0.0
@@ -125,7 +125,7 @@ class _Weighted:
         self.sizes = 0.0
 
     def add(self, up: Tensor | None, slack: float, least: float, most: float) -> None:
-        """One more example."""
+        """Add an example."""
         self.ends.append((least, most, slack))
         if up is not None:
             self.by_b, self.plain = self.by_b + most * up, self.plain + up
@@ -136,7 +136,7 @@ class _Weighted:
         return min(least for least, _, _ in self.ends)
 
     def largest(self) -> float:
-        """At least λmax of the mean of (b_i − a)(H_i − a), which is at least (H_i − a)²."""
+        """Return an upper bound on λmax of the mean of (b_i − a)(H_i − a), each of which is at least (H_i − a)²."""
         N, a = len(self.ends), self.a
         rest = math.fsum((most - a) * (slack - a) for _, most, slack in self.ends) / N
         rest += 1e-14 * math.fsum((abs(most) + abs(a)) * (slack + abs(a)) for _, most, slack in self.ends) / N
@@ -146,7 +146,7 @@ class _Weighted:
         return max(largest_eigenvalue((self.by_b - a * self.plain) / N) + rest + rounding, 0.0)
 
     def by_ends(self) -> float:
-        """max (h − a)(b − h), h at most the largest eigenvalue of the mean."""
+        """Return max (h − a)(b − h) over all h up to a bound on the largest eigenvalue of the mean."""
         N, b = len(self.ends), max(most for _, most, _ in self.ends)
         top = math.fsum(most for _, most, _ in self.ends) / N * UP
         if isinstance(self.plain, Tensor):

@@ -1,4 +1,4 @@
-"""Bounds of the maps of single examples, from their programs."""
+"""Bounds of the maps of single examples, proved from recorded programs."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def of_maps(problem: Problem, programs: ExamplePrograms, centre: Tensor, radius:
     first, second = Spread(), Spread(right=False)
     rows, offs, moves, slopes, by_lam, own_slopes, own_by_lam = [], [], [], [], [], [], []
     for whole, terms in zip(programs.whole, programs.own, strict=True):
-        every = _enclosed(problem, whole, centre, radius)
-        parts = [every] if terms == (whole,) else [_enclosed(problem, term, centre, radius) for term in terms]
-        gap = every.centre.mid.reshape(-1) - stored
-        moves.append((norm(gap) + norm(every.centre.rad) + gamma(2) * norm(stored)) * UP)
-        slopes.append(_norm(every, W))
-        by_lam.append(_norm(every, LAM))
+        map_value = _enclosed(problem, whole, centre, radius)
+        parts = [map_value] if terms == (whole,) else [_enclosed(problem, term, centre, radius) for term in terms]
+        gap = map_value.centre.mid.reshape(-1) - stored
+        moves.append((norm(gap) + norm(map_value.centre.rad) + gamma(2) * norm(stored)) * UP)
+        slopes.append(_norm(map_value, W))
+        by_lam.append(_norm(map_value, LAM))
         row, off, Y, off_1, Z, off_2 = torch.zeros(d, dtype=torch.float64), 0.0, None, 0.0, None, 0.0
         for part in parts:
             row = row + part.centre.mid.reshape(-1)
@@ -76,24 +76,27 @@ def _enclosed(problem: Problem, program: Program, centre: Tensor, radius: float)
 
 
 def _norm(value: Value, slot: str) -> float:
-    """At least the norm of the derivative by one input over the ball, by its rows and by how the value is computed."""
+    """Return an upper bound on the norm of the derivative by one input over the ball.
+
+    The bound is the smallest of those by the rows of the derivative and by the operation that computes the value.
+    """
     slope, rule = value.slopes.get(slot), value.rule
     if slope is None:
         return 0.0
     best = min(norm(slope.reach), slope.norm + norm(slope.rows))
     if isinstance(rule, Elementwise):
         size, base = rule.jet[1].size.reshape(-1), rule.base.slopes[slot]
-        other = spectral_norm(size[:, None] * base.matrix) + norm(size * base.rows.reshape(-1))
+        by_rule = spectral_norm(size[:, None] * base.matrix) + norm(size * base.rows.reshape(-1))
     elif isinstance(rule, Linear):
         inputs = [(i, x) for i, x in enumerate(rule.inputs) if slot in x.slopes]
-        other = math.fsum(rule.norm_of(i) * _norm(x, slot) for i, x in inputs)
+        by_rule = math.fsum(rule.norm_of(i) * _norm(x, slot) for i, x in inputs)
     else:
         return best * UP
-    return (other if other < best else best) * UP
+    return (by_rule if by_rule < best else best) * UP
 
 
 def _plus(J: Tensor | None, off: float, value: Value, slot: str) -> tuple[Tensor | None, float]:
-    """A sum of derivatives at the centre with one more, and how far it may be from that anywhere on the ball."""
+    """Add a derivative at the centre to a sum. Return the sum and a bound on its variation over the ball."""
     slope = value.slopes.get(slot)
     if slope is None:
         return J, off

@@ -1,7 +1,7 @@
-"""The lower level on single examples as recorded programs, in terms: those that all examples share, and their own.
+"""The lower level on single examples, as recorded programs that are split into shared terms and own terms.
 
-What all examples share, such as a penalty, adds nothing to variances. A term is one summand of the last additions of a
-program; it is shared if every example has the same operations there with the same numbers.
+Terms that all examples share, such as a penalty, add nothing to variances. A term is one summand of the last additions
+of a program. It is shared if it has the same operations with the same numbers for every example.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from boundcheck.numerics.program.recorded_program import LAM, Declined, Program,
 from boundcheck.numerics.program.replay import differs
 from boundcheck.numerics.program.same_program import Snapshot
 
-MOST_EXAMPLES = 1_000  # that are recorded one by one
-COMPARISONS = 3  # examples whose program is compared with the function
+MOST_EXAMPLES = 1_000  # the most examples that are recorded one by one
+COMPARISONS = 3  # number of examples whose program is compared with the function
 
 
 @dataclass(frozen=True, eq=False)
 class ExamplePrograms:
-    """The function of every example, which is the sum of its own terms and of the terms that all examples share.
+    """The function of every example: the sum of its own terms and of the terms that all examples share.
 
     Attributes
     ----------
     whole : tuple of Program
-        For every example, its function.
+        The function of every example.
     own : tuple of tuple of Program
-        For every example, its own terms.
+        The own terms of every example.
     common : tuple of Program
         The terms that all examples share.
     is_loss : bool
-        Whether they are losses, of which Φ_i is a gradient step, or maps.
+        True if the functions are losses and Φ_i is a gradient step on them; False if they are the maps Φ_i.
     """
 
     whole: tuple[Program, ...]
@@ -48,7 +48,7 @@ class ExamplePrograms:
 
     @property
     def lam_apart(self) -> bool:
-        """Does λ enter only what all examples share? Then ∂₂Φ_i − ∂₂Φ = 0 for every example."""
+        """Whether λ enters only the shared terms. Then ∂₂Φ_i − ∂₂Φ = 0 for every example."""
         return not any(depends_on_lam(term) for terms in self.own for term in terms)
 
 
@@ -58,9 +58,9 @@ def record(problem: Problem, *, has_step: bool) -> ExamplePrograms:
     Parameters
     ----------
     problem : Problem
-        With a finite sum.
+        A problem with a finite sum.
     has_step : bool
-        Whether Φ is a gradient step of a size that is known.
+        Whether Φ is a gradient step with a known step size.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def record(problem: Problem, *, has_step: bool) -> ExamplePrograms:
     Raises
     ------
     Declined
-        If the function cannot be recorded, or there are too many examples.
+        If the function cannot be recorded or there are too many examples.
     """
     finite_sum = problem.finite_sum
     if finite_sum is None:
@@ -92,31 +92,31 @@ def record(problem: Problem, *, has_step: bool) -> ExamplePrograms:
 
 
 def depends_on_lam(program: Program) -> bool:
-    """Does an operation read λ?"""
+    """Return whether a program reads λ."""
     return any(ref == LAM for operation in program.operations for ref in operation.refs()) or program.output == LAM
 
 
 def _split(whole: list[Program]) -> tuple[tuple[tuple[Program, ...], ...], tuple[Program, ...]]:
-    """The own terms of each program, and the terms that all share."""
-    every = [_terms(program) for program in whole]
-    if len({len(terms) for terms in every}) != 1:
+    """Return the own terms of each program, and the terms that all programs share."""
+    term_lists = [_terms(program) for program in whole]
+    if len({len(terms) for terms in term_lists}) != 1:
         return tuple((program,) for program in whole), ()
-    first = [Snapshot.of(term) for term in every[0]]
-    shared = [all(one.is_of(terms[place]) for terms in every[1:]) for place, one in enumerate(first)]
-    own = tuple(tuple(term for term, same in zip(terms, shared, strict=True) if not same) for terms in every)
-    return own, tuple(term for term, same in zip(every[0], shared, strict=True) if same)
+    first = [Snapshot.of(term) for term in term_lists[0]]
+    shared = [all(snapshot.is_of(terms[i]) for terms in term_lists[1:]) for i, snapshot in enumerate(first)]
+    own = tuple(tuple(term for term, same in zip(terms, shared, strict=True) if not same) for terms in term_lists)
+    return own, tuple(term for term, same in zip(term_lists[0], shared, strict=True) if same)
 
 
 def _terms(program: Program) -> list[Program]:
-    """The programs whose sum a program is."""
-    waiting, outputs = [program.output], []
-    while waiting:
-        ref = waiting.pop()
+    """Split a program into terms whose sum it is."""
+    pending, outputs = [program.output], []
+    while pending:
+        ref = pending.pop()
         operation = program.operations[ref.node]
         parts = operation.args
-        plain = operation.name == "add" and not operation.kwargs and len(parts) == 2
-        if plain and all(isinstance(x, Ref) and _shape(program, x) == program.shape for x in parts):
-            waiting += reversed(parts)
+        is_sum = operation.name == "add" and not operation.kwargs and len(parts) == 2
+        if is_sum and all(isinstance(x, Ref) and _shape(program, x) == program.shape for x in parts):
+            pending += reversed(parts)
         else:
             outputs.append(ref)
     return [program] if len(outputs) == 1 else [_part(program, ref) for ref in outputs]
@@ -127,7 +127,7 @@ def _shape(program: Program, ref: Ref) -> torch.Size:
 
 
 def _part(program: Program, output: Ref) -> Program:
-    """The program of one of its values."""
+    """Return the part of a program that computes one of its values."""
     used = {0, 1, output.node}
     for i in range(output.node, -1, -1):
         if i in used:

@@ -1,4 +1,4 @@
-"""Where bounds of single examples come from: the closed form of a built-in problem, or recorded programs."""
+"""The source of bounds of single examples: the closed form of a built-in problem, or recorded programs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from boundcheck.numerics.estimate.step_constant import step_constant, step_round
 from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.side import Side
 
-FEW = 20  # examples that are measured where nothing can be proved
-MOST_WORK = 2e10  # N·d³, the work for the matrices of all examples
-EXAMPLES = "examples"  # the name under which they are stored
-LARGER = 1.3  # bounds on a ball up to this many times as large are used instead
+FEW = 20  # number of examples that are measured if nothing can be proved
+MOST_WORK = 2e10  # limit on N·d³, the work for the matrices of all examples
+EXAMPLES = "examples"  # the key under which a source is stored
+LARGER = 1.3  # stored bounds are used if their ball is at most this many times as large
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept:
-    """Bounds on a ball."""
+class _StoredBounds:
+    """Bounds on a ball that were computed before."""
 
     centre: Tensor
     radius: float
@@ -37,17 +37,17 @@ class _Kept:
 
 @dataclass(frozen=True, eq=False)
 class ExampleSource:
-    """Bounds of the examples of a problem on any ball; `doubt` says why there are none."""
+    """Bounds of the examples of a problem on any ball. If there are none, `doubt` says why."""
 
     problem: Problem
     programs: ExamplePrograms | None
     step: StepRange | None
     doubt: str
-    _kept: list[_Kept] = field(default_factory=list, init=False)  # the last bounds
+    _stored: list[_StoredBounds] = field(default_factory=list, init=False)  # the last bounds
 
     @classmethod
     def of(cls, setting: Setting) -> ExampleSource:
-        """Record the examples, unless a closed form serves; once, as long as the programs stay the same."""
+        """Record the examples, unless the problem has a closed form. The result is stored until the programs change."""
         known = setting.program.shared.known  # cleared when a function, its data or λ changes
         if EXAMPLES not in known:
             known[EXAMPLES] = cls._recorded(setting.problem)
@@ -66,25 +66,25 @@ class ExampleSource:
             return cls(problem, None, step, str(why))
 
     def on_some(self, centre: Tensor, radius: float, doubt: str) -> ExampleBounds | str:
-        """The same of a few examples, as estimates for the given reason; or why there are none."""
+        """Return bounds of a few examples, as estimates for the reason `doubt`, or the reason for having none."""
         few = self
         finite_sum, programs = self.problem.finite_sum, self.programs
         if programs is not None and finite_sum is not None:
-            every = len(programs.whole) // max(FEW, finite_sum.batch)
-            if every > 1:
-                some = replace(programs, whole=programs.whole[::every], own=programs.own[::every])
-                few = replace(self, programs=some)
+            stride = len(programs.whole) // max(FEW, finite_sum.batch)
+            if stride > 1:
+                sample = replace(programs, whole=programs.whole[::stride], own=programs.own[::stride])
+                few = replace(self, programs=sample)
         bounds = few._on(centre, radius)
         return bounds if isinstance(bounds, str) else replace(bounds, doubt=doubt)
 
     def on(self, centre: Tensor, radius: float) -> ExampleBounds | str:
-        """Bounds on a ball, or on one that is a little larger and was asked for before; or why there are none."""
-        for kept in self._kept:
-            if torch.equal(kept.centre, centre) and radius <= kept.radius <= LARGER * radius:
-                return kept.bounds
+        """Return bounds on a ball, or on a slightly larger ball if these are stored, or the reason for having none."""
+        for stored in self._stored:
+            if torch.equal(stored.centre, centre) and radius <= stored.radius <= LARGER * radius:
+                return stored.bounds
         bounds = self._on(centre, radius)
         if not isinstance(bounds, str):
-            self._kept[:] = [_Kept(centre.detach().clone(), radius, bounds)]
+            self._stored[:] = [_StoredBounds(centre.detach().clone(), radius, bounds)]
         return bounds
 
     def _on(self, centre: Tensor, radius: float) -> ExampleBounds | str:
@@ -114,7 +114,7 @@ class ExampleSource:
 
 
 def _step(problem: Problem) -> StepRange | None:
-    """The step α where it is known exactly, from the problem or in closed form."""
+    """Return the step α if it is known exactly, from the problem or in closed form."""
     if isinstance(problem.known, ClosedForms):
         closed = {constant.name: constant for constant in problem.known.everywhere(problem.lam)}
         alpha = closed.get("alpha")

@@ -1,4 +1,4 @@
-"""`explain_constant`: why a constant is what it is, operation by operation of the user's functions."""
+"""`explain_constant`: what each operation of the user's functions contributes to a constant."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ from boundcheck.side import Side
 
 @dataclass(frozen=True)
 class _ProgramBound:
-    """Which bound of a program a constant is: an attribute of its bounds, what it is, and whether α is a factor."""
+    """The bound of a program that a constant is computed from.
+
+    `quantity` is an attribute of the bounds, and `words` describes it. `by_step` says whether the constant is α times
+    the bound, and `by_lam` whether the bound is about a derivative by λ.
+    """
 
     quantity: str
     words: str
@@ -60,19 +64,19 @@ OF_OUTER = {
     "eta_1": _ProgramBound("hessian", "‖∇²₁E‖"),
     "eta_2": _ProgramBound("cross", "‖∇²₁₂E‖", by_lam=True),
 }
-MOST_ON_PAGE = 300  # parameters of a problem whose constants are all explained, which takes seconds
+MOST_ON_PAGE = 300  # if d is at most this, a page explains all constants, which takes seconds
 EXPLAINED = ("q", "mu", "L", "nu_1", "nu_2", "L_Phi", "L_E", "eta_1", "eta_2", "hat_rho_1", "hat_rho_2")
-NO_ROWS = "there are too many unknowns for matrices; it is proved from the sums of the loss, not by operation"
+NO_ROWS = "there are too many unknowns for matrices, so the constant is proved from sums of the loss, not by operation"
 PAIRS: dict[str, Pair] = {"bend": (W, W), "lam_bend": (W, LAM)}
-FROM_W_STAR = "the constant is how fast the derivative leaves its value at w*, which is less than its slope in the rows"
+FROM_W_STAR = "the constant bounds the difference of the derivative from its value at w*, which is less than the rows"
 FOLLOWS = {
-    "kappa": "κ follows from others; explain L and mu, or q",
-    "mu_inv": "μ_λ follows from others; explain mu, or q",
+    "kappa": "κ follows from other constants; explain L and mu, or q",
+    "mu_inv": "μ_λ follows from other constants; explain mu, or q",
     "D": "D is the size of the solution, and not a bound over a ball",
     "r_0": "r_0 is the distance from the start to the solution, and not a bound over a ball",
-    "q_star": "it is a norm at w* alone; q is the one over the ball",
-    "L_Phi_star": "it is a norm at w* alone; L_Phi is the one over the ball",
-    "g_star": "it is a norm at w* alone; L_E is the one over the ball",
+    "q_star": "q_star is a norm at w* only; explain q for the ball",
+    "L_Phi_star": "L_Phi_star is a norm at w* only; explain L_Phi for the ball",
+    "g_star": "g_star is a norm at w* only; explain L_E for the ball",
 }
 
 
@@ -85,41 +89,41 @@ def explain_constant(
     constants: Constants | None = None,
     progress: Progress | None = None,
 ) -> Explanation:
-    """Explain a constant: what each operation of your functions adds to it.
+    """Explain what each operation of your functions contributes to a constant.
 
-    Every operation on every line is enclosed over the ball by itself. The values need not add up to the constant, as
+    Each operation on each line is bounded separately over the ball. The values need not add up to the constant, because
     the norm of a sum is at most the sum of the norms.
 
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name as `load_problem` takes it.
+        The problem, or a name that `load_problem` accepts.
     name : str
-        The constant: "q", "mu", "L", "nu_1", "nu_2", "L_Phi", "L_E", "eta_1", "eta_2", "hat_rho_1" or "hat_rho_2". Any
-        other one that the problem has is explained in a remark.
+        The constant: "q", "mu", "L", "nu_1", "nu_2", "L_Phi", "L_E", "eta_1", "eta_2", "hat_rho_1" or "hat_rho_2". For
+        any other constant of the problem, a remark says where it comes from.
     ball : {"paper", "local"}
         The ball, as in `estimate_constants`; "paper" by default.
     constants : Constants, optional
-        What `estimate_constants` returned for the same problem and ball; by default it is called.
+        The result of `estimate_constants` for the same problem and ball. It is computed if not given.
     progress : callable (what, done, of) -> None, optional
-        Called with what is being done, how much of it is done, and of how much.
+        Called with a description of the current stage, the amount done and the total.
 
     Returns
     -------
     Explanation
-        Its `contributions` have the operation, the line of your code, the value and a note, the largest first; if your
-        functions could not be read, `no_proof` says which operation or line is why.
+        Its `contributions` are sorted, the largest first. Each has the operation, the line of your code, the value and
+        a note. If your functions could not be analysed, `no_proof` names the operation or line that is the cause.
 
     Raises
     ------
     UnknownNameError
-        If there is no such ball, or the problem has no such constant.
+        If `ball` is not the name of a ball, or the problem has no constant of this name.
     InputError
-        If `constants` are not `Constants`.
+        If `constants` is not a `Constants` object.
     DivergenceError
         If w(λ) cannot be found.
     UserCodeError
-        If a function of the user raises, or its derivatives are not those of autograd.
+        If a function of the user raises an error, or autograd's derivatives of it are wrong.
 
     Examples
     --------
@@ -151,9 +155,9 @@ def explain_constant(
 def explain_constants(
     problem: Problem, constants: Constants, names: Iterable[str], ball: str
 ) -> dict[str, Explanation]:
-    """Several constants on one ball, by name; the functions are read once."""
-    chosen = [constants[name] for name in names]
-    if not chosen:
+    """Explain several constants on one ball. The functions are analysed only once."""
+    selected = [constants[name] for name in names]
+    if not selected:
         return {}
     w_star = reference(problem, problem.lam[None]).w[0]
     off = max(0.0, constants["r_0"].value - float((problem.w0 - w_star).norm()))
@@ -163,21 +167,21 @@ def explain_constants(
         constants.get("alpha"),
         Anchor(w_star, off) if constants["r_0"].side in (Side.UPPER, Side.EXACT) else None,
     )
-    return {constant.name: derivation.of(constant) for constant in chosen}
+    return {constant.name: derivation.of(constant) for constant in selected}
 
 
 def explain_report(problem: Problem, constants: Mapping[str, Constants]) -> dict[str, dict[str, Explanation]]:
-    """By ball and name, for a page: the constants that the user's functions prove or fail to prove."""
+    """Explain all constants of a report, by ball and name. The result is empty for large problems and closed forms."""
     if isinstance(problem.known, ClosedForms) or problem.d > MOST_ON_PAGE:
         return {}
     return {
-        ball: explain_constants(problem, some, [name for name in EXPLAINED if name in some], ball)
-        for ball, some in constants.items()
+        ball: explain_constants(problem, on_ball, [name for name in EXPLAINED if name in on_ball], ball)
+        for ball, on_ball in constants.items()
     }
 
 
 def _region(constants: Constants, ball: str, w_star: torch.Tensor, off: float) -> Region:
-    """The ball on which constants were proved; where none was, that of its definition."""
+    """Return the ball on which constants were proved; if none was, the ball by its definition."""
     by_program = [c.provenance.ball for c in constants.values() if c.provenance.reference == "program"]
     radius = next((x.radius for x in by_program if x is not None), None)
     if ball == BallKind.PAPER:
@@ -187,7 +191,7 @@ def _region(constants: Constants, ball: str, w_star: torch.Tensor, off: float) -
 
 @dataclass(frozen=True, eq=False)
 class _Derivation:
-    """Explains the constants of a problem on a region; bounds are kept, as several constants share them."""
+    """Explains the constants of a problem on a region. Bounds are stored, because several constants share them."""
 
     proof: ProgramProof
     region: Region
@@ -226,9 +230,8 @@ class _Derivation:
             value: float = getattr(bounds, bound.quantity)
             if bound.quantity in PAIRS:
                 value = self.proof.moves(bounds, self.region, self.solution, PAIRS[bound.quantity])
-            return self._told(
-                plain, bound.words, value, rows, FROM_W_STAR if value < getattr(bounds, bound.quantity) else ""
-            )
+            remark = FROM_W_STAR if value < getattr(bounds, bound.quantity) else ""
+            return self._explanation(plain, bound.words, value, rows, remark)
         factor = 1.0
         if bound.by_step:
             if self.alpha is None:
@@ -241,10 +244,10 @@ class _Derivation:
             value = factor * self.proof.third(bounds, self.region, self.solution)
             remark = FROM_W_STAR if math.isfinite(value) else ""
         words = f"{bound.words} (α = {factor:.4g})" if bound.by_step else bound.words
-        return self._told(plain, words, value, rows, remark)
+        return self._explanation(plain, words, value, rows, remark)
 
     def _of_contraction(self, plain: Explanation) -> Explanation:
-        """q of a gradient step, which is that of μ or of L."""
+        """Explain q of a gradient step, which is 1 − αμ or αL − 1."""
         if self.alpha is None:
             return plain
         bounds, a = self._lower, self.alpha.value
@@ -266,9 +269,9 @@ class _Derivation:
             slope = bounds.third if bound.quantity == "hessian" else bounds.third_cross
             value = min(value, getattr(at_centre, bound.quantity) + calm.mean * slope)
         rows = scalar_contributions.contributions(bounds, bound.quantity, calm=calm)
-        return self._told(plain, bound.words, value, rows)
+        return self._explanation(plain, bound.words, value, rows)
 
-    def _told(
+    def _explanation(
         self, plain: Explanation, words: str, value: float, rows: Sequence[Contribution], remark: str = ""
     ) -> Explanation:
         value = 0.0 if abs(value) <= SMALLEST else value

@@ -1,9 +1,10 @@
-"""A proof that there is a fixed point next to a computed w, and how near.
+"""A proof that there is a fixed point near a computed w̃, with a bound on its distance.
 
 Let A = I − ∂₁Φ(w̃), R an approximate inverse, N(w) = w − R(w − Φ(w)). On B(w̃, ρ) the derivative of N has norm at most
 k = ‖I − RA‖ + ‖R‖ν₁ρ, with ν₁ the Lipschitz constant of ∂₁Φ there. If k < 1 and s/(1 − k) ≤ ρ, where
-s ≥ ‖R(w̃ − Φ(w̃))‖, then N maps the ball into itself and contracts. So it holds one fixed point, within s/(1 − k) of w̃,
-and ‖(I − ∂₁Φ(w))⁻¹‖ ≤ ‖R‖/(1 − k) for every w of the ball (Krawczyk 1969; docs/proofs.md). Φ need not contract.
+s ≥ ‖R(w̃ − Φ(w̃))‖, then N maps the ball into itself and contracts. So the ball contains exactly one fixed point, which
+is within s/(1 − k) of w̃, and ‖(I − ∂₁Φ(w))⁻¹‖ ≤ ‖R‖/(1 − k) for every w of the ball (Krawczyk 1969; docs/proofs.md).
+Φ need not contract.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 from boundcheck.side import Side
 
-WIDE = 1e-2  # the same where the loss is strongly convex
-MOST_KNOWN = 4  # references of one problem whose proof is kept
-ROOM = 4  # the radius of the ball, in units of the distance that a Newton step goes
-RADIUS = 1e-6  # of the ball on which ν₁ is taken, relative to 1 + ‖w̃‖; or more where needed
+RADIUS = 1e-6  # radius of the ball on which ν₁ is computed, relative to 1 + ‖w̃‖; larger if needed
+WIDE = 1e-2  # the relative radius for a strongly convex loss
+ROOM = 4  # the radius divided by the length of a Newton step
+MOST_KNOWN = 4  # number of references of one problem whose proofs are stored
 
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """There is one fixed point within `distance` of the computed w, and no other within `radius`.
+    """A proved fixed point within `distance` of the computed w; there is no other one within `radius`.
 
-    `inverse` is at least ‖(I − ∂₁Φ)⁻¹‖ over the ball of that radius; `how` says by which proof.
+    `inverse` is an upper bound on ‖(I − ∂₁Φ)⁻¹‖ over the ball of this radius, and `how` describes the proof.
     """
 
     distance: float
@@ -47,21 +48,21 @@ class FixedPoint:
 
 
 def certify(proof: ProgramProof, solution: ReferenceSolution, alpha: Constant | None) -> FixedPoint | str:
-    """Prove a fixed point next to a reference of one λ, or say why not.
+    """Prove that there is a fixed point near a reference, or return the reason for having no proof.
 
     Parameters
     ----------
     proof : ProgramProof
         The programs of the problem.
     solution : ReferenceSolution
-        With one row.
+        A reference with one row.
     alpha : Constant or None
-        The step of a gradient step.
+        The step α if Φ is a gradient step.
 
     Returns
     -------
     FixedPoint or str
-        The proof, or the reason why there is none.
+        The proof, or the reason for having none.
     """
     problem, w = proof.problem, solution.w[0]
     if problem.d > DENSE:
@@ -96,10 +97,10 @@ def _certified(proof: ProgramProof, solution: ReferenceSolution, alpha: Constant
     eye = torch.eye(d, dtype=torch.float64)
     of_R = spectral_norm(R)
     step = min(of_R * residual.w * UP, _newton_step(proof, w, alpha, R, of_R))
-    if (needed := ROOM * step) > reach:  # w is not yet solved to rounding, and asks for a larger ball
-        if not math.isfinite(needed):
+    if (wider := ROOM * step) > reach:  # w is not as accurate as rounding allows, and needs a larger ball
+        if not math.isfinite(wider):
             return "I − ∂₁Φ is close to singular"
-        reach = needed
+        reach = wider
         try:
             nu_1 = _linearised(proof, w, reach, 1.0 if alpha is None else alpha.value)[2]
         except Declined as why:
@@ -119,7 +120,10 @@ def _certified(proof: ProgramProof, solution: ReferenceSolution, alpha: Constant
 
 
 def _newton_step(proof: ProgramProof, w: Tensor, alpha: Constant | None, R: Tensor, of_R: float) -> float:
-    """‖R(w̃ − Φ(w̃))‖ or a little more: far less than ‖R‖‖w̃ − Φ(w̃)‖ where few directions of I − ∂₁Φ are flat."""
+    """Return a close upper bound on ‖R(w̃ − Φ(w̃))‖.
+
+    It is far less than ‖R‖‖w̃ − Φ(w̃)‖ if I − ∂₁Φ is nearly singular in few directions only.
+    """
     point = at_point(proof, w, alpha)
     if not isinstance(point, AtPoint):
         return math.inf
@@ -129,29 +133,32 @@ def _newton_step(proof: ProgramProof, w: Tensor, alpha: Constant | None, R: Tens
 
 
 def _by_strong_convexity(proof: ProgramProof, w: Tensor, alpha: Constant | None) -> FixedPoint | str:
-    """If ∇²₁ℓ ⪰ μ > 0 on the ball of radius ρ ≥ ‖∇₁ℓ(w̃)‖/μ, then ℓ has one minimum in it, within ‖∇₁ℓ(w̃)‖/μ of w̃."""
-    large = f"d = {proof.problem.d} is too large to invert I − ∂₁Φ"
+    """Prove a fixed point by strong convexity.
+
+    If ∇²₁ℓ ⪰ μ > 0 on the ball of radius ρ ≥ ‖∇₁ℓ(w̃)‖/μ, then ℓ has one minimum in it, within ‖∇₁ℓ(w̃)‖/μ of w̃.
+    """
+    too_large = f"d = {proof.problem.d} is too large to invert I − ∂₁Φ"
     if alpha is None or alpha.side is not Side.EXACT:
-        return large
+        return too_large
     reach = WIDE * (1 + float(w.norm()))
     try:
         bounds = proof.separable("lower", w, reach)
     except Declined as why:
         return str(why)
     if bounds is None:
-        return large
+        return too_large
     mu, slope = bounds.smallest, bounds.gradient_at_centre
     if bounds.delta or not (mu > 0 and math.isfinite(slope)):
-        return f"{large}, and the loss is not proved to be strongly convex"
+        return f"{too_large}, and the loss is not proved to be strongly convex"
     distance = slope / mu * UP
     if not distance <= reach:
         return "the gradient at the computed w* is too large"
     least = (alpha.value - step_rounding(proof.problem)) * mu
-    return FixedPoint(distance, reach, 1 / least * UP, "strong convexity") if least > 0 else large
+    return FixedPoint(distance, reach, 1 / least * UP, "strong convexity") if least > 0 else too_large
 
 
 def _linearised(proof: ProgramProof, w: Tensor, reach: float, alpha: float) -> tuple[Tensor, float, float]:
-    """I − ∂₁Φ at w, how far it may be off, and ν₁ on the ball of radius `reach`."""
+    """Return I − ∂₁Φ at w, a bound on its error, and ν₁ on the ball of radius `reach`."""
     bounds = proof.lower_bounds(w, reach)
     if isinstance(bounds, MapBounds):
         at_w = proof.lower_bounds(w, 0.0)

@@ -1,4 +1,4 @@
-"""μ, L, κ and α of an inner loss, and the curvature of E, at the fixed point; for all w where Hessians are constant."""
+"""μ, L, κ and α of an inner loss and the curvature of E at the fixed point, or for all w if the Hessian is constant."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from boundcheck.side_arithmetic import sided
 
 
 def _ends(function: Function, problem: Problem, prepared: Prepared, w: Tensor, spend: Spend) -> Symmetric:
-    """Both ends of the spectrum of ∇²₁f at w."""
+    """Return both ends of the spectrum of ∇²₁f at w."""
     ready, slope = prepared.leaves.at(0), gradient(function)
     if problem.d <= DENSE:
         H = jacobian(lambda x: slope(x, ready), w)
@@ -41,10 +41,10 @@ def _ends(function: Function, problem: Problem, prepared: Prepared, w: Tensor, s
 def of_inner_loss(
     problem: Problem, prepared: Prepared, w_star: Tensor, shape: Structure, spend: Spend, encloses: bool
 ) -> Iterator[Constant]:  # fmt: skip
-    """μ, L, κ and the step α with Φ = w − α∇₁ℓ; at w* only, unless the Hessian is constant.
+    """Yield μ, L, κ and the step α of Φ = w − α∇₁ℓ. They hold at w* only, unless the Hessian is constant.
 
-    `encloses` says whether matrices are small enough for balls of them.
-    ‖∇α‖ = 0 where the step is known to be held fixed; of a step that is differentiated nothing is said.
+    `encloses` says whether the matrices are small enough to be enclosed in balls. If the step is held fixed, ‖∇α‖ = 0
+    is yielded too.
     """
     if problem.inner_at is None:
         return
@@ -61,10 +61,10 @@ def of_inner_loss(
     mu, L = replace(mu, value=mu.value - rounding), replace(L, value=L.value + rounding)
     if mu.side is L.side is Side.EXACT and not rounding <= NOTHING * abs(mu.value):
         mu, L = replace(mu, side=Side.LOWER), replace(L, side=Side.UPPER)  # the safe sides
-    uncertified = ends.smallest.side is Side.LOWER  # a value inside the spectrum
+    uncertified = ends.smallest.side is Side.LOWER  # the value is inside the spectrum
     rounded = not isinstance(ball, Ball) and ends.smallest.side is not Side.HIGH_PROBABILITY
-    if not shape.d1phi or uncertified or rounded or isinstance(ball, NoProof):  # elsewhere: less convex, less smooth
-        mu, L = replace(mu, side=Side.UPPER), replace(L, side=Side.LOWER)
+    if not shape.d1phi or uncertified or rounded or isinstance(ball, NoProof):
+        mu, L = replace(mu, side=Side.UPPER), replace(L, side=Side.LOWER)  # the unsafe sides: estimates
     yield mu
     yield L
     if mu.value > 0:
@@ -76,7 +76,7 @@ def of_inner_loss(
 
 
 def _hessian_of_loss(problem: Problem, w: Tensor) -> Ball | NoProof | None:
-    """The ball of ∇²₁ℓ at w."""
+    """Return the ball of ∇²₁ℓ at w, or the reason for having none."""
     if problem.inner_at is None:
         return None
     proof = rounding_proof_matrices.of_outer(replace(problem, outer_at=problem.inner_at), w, hessian=True)
@@ -84,7 +84,7 @@ def _hessian_of_loss(problem: Problem, w: Tensor) -> Ball | NoProof | None:
 
 
 def of_outer_loss(problem: Problem, prepared: Prepared, w_star: Tensor, spend: Spend) -> Constant:
-    """η₁ = ‖∇²₁E‖ where it is the same for all w."""
+    """Return η₁ = ‖∇²₁E‖ for an E whose Hessian is the same for all w."""
     how = "‖∇²₁E‖, as E is quadratic in w"
     small = problem.d <= DENSE and rounding_proof_matrices.are_small(problem)
     ball = rounding_proof_matrices.of_outer(problem, w_star, hessian=True) if small else None

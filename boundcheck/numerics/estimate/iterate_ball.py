@@ -1,4 +1,4 @@
-"""The ball that no iterate of a stochastic solver leaves, whatever is drawn."""
+"""A ball that contains all iterates of a stochastic solver for every possible draw."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from boundcheck.numerics.bilevel.finite_sum import FiniteSum
 from boundcheck.numerics.estimate.example_bounds import of_batch
 from boundcheck.step_schedule import StepSchedule
 
-ROUNDINGS = 64  # units of rounding of the numbers involved, by which a computed step may differ from an exact one
+ROUNDINGS = 64  # a computed step differs from the exact one by at most this many roundings of the numbers involved
 HUGE = 1e12
-MOST_STEPS = 20_000  # steps that are followed one by one
+MOST_STEPS = 20_000  # the most steps that are followed one by one
 LARGER = [2.0**power for power in range(8)]  # factors of the balls that are tried for all later steps
 
 
@@ -22,38 +22,38 @@ def largest_distance(
     start: float, steps: StepSchedule, count: int, factors: Callable[[float], Tensor], pushes: Tensor,
     finite_sum: FiniteSum, size: float, dtype: torch.dtype,
 ) -> float:  # fmt: skip
-    """The largest r_i with i ≤ count; r_{i+1} is the largest mean of factor_j(η_i)·r_i + η_i·push_j over a minibatch.
+    """Return the largest r_i, i ≤ count; r_{i+1} is the largest mean of factor_j(η_i)·r_i + η_i·push_j in a minibatch.
 
     A step is the mean of the steps of its examples. So with r_0 ≥ ‖w_0 − w*‖, factor_j(η) ≥ ‖(1 − η)I + η∂₁Φ_j‖ and
     push_j ≥ ‖Φ_j(w*) − w*‖, r_i is at least ‖w_i − w*‖. Each step is larger by `ROUNDINGS` roundings of numbers of this
     size, for the arithmetic of the solver.
 
-    A step is convex in η and leaves r as it is at η = 0. So where it does not lead out of a ball, no smaller η does,
-    and a ball that one step does not leave is not left by the later ones, if these are no larger.
+    r_{i+1} is convex in η, and equal to r_i at η = 0. So if a step of size η stays in a ball, all smaller steps stay in
+    it. If step sizes do not grow, one step that stays in the ball proves that all later steps do.
 
     Parameters
     ----------
     start : float
-        r_0.
+        The initial r_0.
     steps : StepSchedule
-        The η_i.
+        The step sizes η_i.
     count : int
         The number of steps.
     factors : callable (eta) -> Tensor of shape (N,)
-        The factors of a step.
+        The factors factor_j(η).
     pushes : Tensor of shape (N,)
-        What a step adds for each unit of η.
+        The numbers push_j.
     finite_sum : FiniteSum
         How minibatches are drawn.
     size : float
-        The size of the numbers beside r_i that a step computes with.
+        The size of the other numbers in a step, apart from r_i.
     dtype : torch.dtype
         Their precision.
 
     Returns
     -------
     float
-        Infinite if it is beyond 10¹², or nothing is known of it after 20000 steps.
+        Infinite if a bound exceeds 10¹², or if no ball is found for the steps after the first 20000.
     """
     unit = ROUNDINGS * torch.finfo(dtype).eps
     top = float(pushes.max())

@@ -1,8 +1,8 @@
-"""Extreme eigenvalues and norms of operators known by their products only: Lanczos with full reorthogonalisation.
+"""Extreme eigenvalues and norms of operators that are given by products: Lanczos with full reorthogonalisation.
 
-`lanczos` for a symmetric A of either sign, `norm` for any J: JᵀJ is symmetric, and what Lanczos finds of it is what
-Golub-Kahan finds of J. All from a random start, which is what certifies (`spectral_certificate.py`). A Jacobian that is
-not symmetric has no Rayleigh quotients worth asking for: those of 0.9 times a quarter turn are all zero, its norm 0.9.
+`lanczos` is for a symmetric A, definite or not, and `norm` for any J: Lanczos on JᵀJ is equivalent to Golub-Kahan on J.
+Both use a random start, on which their certificates depend (`lanczos_certificate.py`). The Rayleigh quotients of a
+Jacobian that is not symmetric do not give its norm: for 0.9 times a quarter turn they are all 0, and the norm is 0.9.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ __all__ = ["Extreme", "Slack", "Symmetric", "dense_norm", "dense_symmetric", "la
 
 Product = Callable[[Tensor], Tensor]
 End = Literal["largest", "smallest", "both"]
-BLOCK = 64  # basis vectors to an allocation
+BLOCK = 64  # number of basis vectors in one allocation
 MEMORY = 2**30  # bytes for the basis
-EXHAUSTED = 16.0  # times ε‖A‖: a β below this is rounding
-CAUTION = 3.0  # times the extrapolated error
+EXHAUSTED = 16.0  # a β below this times ε‖A‖ is rounding
+CAUTION = 3.0  # factor on the extrapolated error
 
 
 def _start(n: int, generator: torch.Generator, dtype: torch.dtype, device: torch.device | str) -> Tensor:
-    """Uniform on the sphere, and the same for every dtype and device."""
+    """Draw a unit vector, uniform on the sphere. It is the same for every dtype and device."""
     if n < 1:
         raise InputError(f"n = {n} is not a dimension; give an operator on at least one unknown")
-    drawn = torch.randn(n, generator=generator, dtype=torch.float64, device="cpu")
-    b: Tensor = drawn.to(device=device, dtype=dtype)
+    normal = torch.randn(n, generator=generator, dtype=torch.float64, device="cpu")
+    b: Tensor = normal.to(device=device, dtype=dtype)
     b /= b.norm()
     return b
 
@@ -58,7 +58,10 @@ def power(
     dtype: torch.dtype = torch.float64,
     device: torch.device | str = "cpu",
 ) -> list[float]:
-    """Rayleigh quotients uᵀAu after each product of the power method: below λmax, and slow. For comparison only."""
+    """Return the Rayleigh quotients uᵀAu after each product of the power method, which are below λmax.
+
+    The method is slow, and serves for comparisons only.
+    """
     u = _start(n, generator, dtype, device)
     quotients = torch.zeros(steps, dtype=dtype, device=device)
     for k in range(steps):
@@ -84,11 +87,11 @@ def lanczos(
     dtype: torch.dtype = torch.float64,
     device: torch.device | str = "cpu",
 ) -> Symmetric:
-    """Both ends of the spectrum of a symmetric A, definite or not, from at most `most` products.
+    """Return both ends of the spectrum of a symmetric A, definite or not, from at most `most` products.
 
-    Stops when the wanted end has come to rest within rtol of itself, or when no more is to be found. Each end is
-    certified on its own with probability 1 − delta, also the one not waited for; with delta = None neither is.
-    For n ≤ 2 the n products give the matrix.
+    The iteration stops when the wanted end has converged to a relative tolerance rtol, or when the Krylov space is
+    exhausted. Each end, wanted or not, is certified with probability 1 − delta; with delta = None, neither is.
+    For n ≤ 2, the n products give the matrix.
     """
     if not 0 < rtol < 1 or most < 1:
         raise InputError(f"rtol = {rtol}, most = {most} allow no steps; give 0 < rtol < 1 and most ≥ 1")
@@ -114,7 +117,7 @@ def lanczos(
 
 @dataclass(frozen=True)
 class _Trail:
-    """Of one end: the Ritz values at the last looks."""
+    """The last three computed Ritz values of one end of the spectrum."""
 
     theta: tuple[float, ...] = ()
 
@@ -122,9 +125,9 @@ class _Trail:
         return _Trail((*self.theta[-2:], theta))
 
     def to_come(self) -> float:
-        """What the value will still gain, extrapolated from its last two gains, with some caution.
+        """Return an extrapolation of the remaining gain from the last two gains, times a safety factor.
 
-        A small residual would do, but asks for half as many products again: the error is of the order of its square.
+        A test of the residual would need half as many products again, because the error is of the order of its square.
         """
         if len(self.theta) < 3:
             return math.inf
@@ -133,12 +136,12 @@ class _Trail:
         return CAUTION * gain * max(shrinking, 0.1) / (1 - shrinking) if shrinking < 1 else math.inf
 
     def converged(self, T: Tridiagonal, rtol: float) -> bool:
-        """Within rtol of itself, or zero to rounding."""
+        """Return whether the value has converged to a relative tolerance rtol, or is zero up to rounding."""
         size = abs(self.theta[-1])
         return self.to_come() <= rtol * size or (self.at_rest(T) and (T.noise <= rtol * size or size <= T.noise))
 
     def at_rest(self, T: Tridiagonal) -> bool:
-        """In this arithmetic nothing more is to be gained."""
+        """Return whether the last change was only rounding."""
         return len(self.theta) == 3 and abs(self.theta[-1] - self.theta[-2]) <= T.noise
 
 
@@ -148,7 +151,7 @@ class _LanczosRun:
     products: int
     largest: _Trail
     smallest: _Trail
-    exhausted: bool  # the Krylov space is invariant: nothing more to find from this start
+    exhausted: bool  # the Krylov space is invariant, so this start gives no more information
 
 
 def _checked(product: Product, q: Tensor) -> Tensor:
@@ -159,14 +162,18 @@ def _checked(product: Product, q: Tensor) -> Tensor:
 
 
 def _length(r: Tensor) -> Tensor:
-    """‖r‖, also where squares would overflow or vanish: a β that is zero ends the search."""
+    """Return ‖r‖ without overflow or underflow of squares, since a β of zero ends the iteration."""
     size = r.abs().max()
     length: Tensor = size * (r / torch.where(size > 0, size, 1)).norm()
     return length
 
 
 def _krylov(product: Product, q: Tensor, rtol: float, most: int, want: End) -> _LanczosRun:
-    """Looks at T after 1, 2, 4, 8, 12, … products, later at every sixteenth more: the only waits for the device."""
+    """Run Lanczos steps until convergence.
+
+    T is examined after 1, 2, 4, 8, 12, … products, later whenever their number has grown by a sixteenth. Only then does
+    the host wait for the device.
+    """
     n, eps = len(q), torch.finfo(q.dtype).eps
     coefficients = torch.zeros(2, most, dtype=q.dtype, device=q.device)
     blocks: list[Tensor] = []
@@ -179,7 +186,7 @@ def _krylov(product: Product, q: Tensor, rtol: float, most: int, want: End) -> _
         r = _checked(product, q)
         coefficients[0, k - 1] = q @ r
         for _ in range(2):  # twice is enough
-            for Q in blocks:  # rows not yet used are zero
+            for Q in blocks:  # unused rows are zero
                 r = r - (Q @ r) @ Q
         beta = _length(r)
         coefficients[1, k - 1] = beta
@@ -192,11 +199,11 @@ def _krylov(product: Product, q: Tensor, rtol: float, most: int, want: End) -> _
         ends = {"largest": [largest], "smallest": [smallest], "both": [largest, smallest]}[want]
         if exhausted or k == most or all(end.converged(T, rtol) or end.at_rest(T) for end in ends):
             return _LanczosRun(T, k, largest, smallest, exhausted)
-    raise DivergenceError(f"no step of at most {most} was looked at")  # not reached: the last one is
+    raise DivergenceError(f"none of {most} steps was examined")  # not reached: the last step is always examined
 
 
 def _tridiagonal(coefficients: Tensor, n: int, eps: float) -> tuple[Tridiagonal, bool]:
-    """T up to where the Krylov space ends, if it does; what comes after is made of rounding."""
+    """Return T, cut off where the Krylov space ends, and whether it ends. Entries after the end are rounding."""
     diagonal, beta = coefficients.to("cpu").tolist()
     if not all(map(math.isfinite, (*diagonal, *beta))):
         raise DivergenceError("a product with A is not finite; look for an overflow in the function it comes from")
@@ -210,7 +217,7 @@ def _tridiagonal(coefficients: Tensor, n: int, eps: float) -> tuple[Tridiagonal,
 
 
 def _certified(T: Tridiagonal, t: float | None, delta: float | None, products: int, converged: bool) -> Extreme:
-    """The upper end."""
+    """Return the upper end of the spectrum with its certificate."""
     estimate = float(T.theta[-1])
     value = estimate if t is None else T.upper_end(t)
     side = Side.LOWER if t is None else Side.HIGH_PROBABILITY
@@ -223,7 +230,10 @@ def _negated(end: Extreme) -> Extreme:
 
 
 def _singular(end: Extreme) -> Extreme:
-    """From an end of JᵀJ to one of J: a JVP and a VJP a step, and ‖Jᵀu − σv‖ for Jv = σu."""
+    """Convert an end of the spectrum of JᵀJ to a singular value of J.
+
+    Each step is a JVP and a VJP. The residual is ‖Jᵀu − σv‖ for Jv = σu.
+    """
     value, estimate = (math.sqrt(max(x, 0.0)) for x in (end.value, end.estimate))
     residual = end.residual / estimate if estimate else end.residual**0.5
     products = 2 * end.products
@@ -245,9 +255,9 @@ def norm(
     dtype: torch.dtype = torch.float64,
     device: torch.device | str = "cpu",
 ) -> Extreme:
-    """‖J‖ of J with this shape, from d1(u) = Ju and d1_T(v) = Jᵀv: k steps are k JVPs and k VJPs; `most` counts steps.
+    """Return ‖J‖ of a matrix J of the given shape, from the products d1(u) = Ju and d1_T(v) = Jᵀv.
 
-    Starts on the shorter side, where the space is sooner exhausted and vectors are smaller.
+    `most` is the most steps; each is one product of both kinds. The iteration uses the smaller of JᵀJ and JJᵀ.
     """
     gram, n = _gram(d1, d1_T, shape)
     extremes = lanczos(

@@ -1,8 +1,8 @@
-"""What a Lanczos run from a random start proves of an end of a spectrum (`docs/constants_spectral.md`).
+"""Bounds on the ends of a spectrum from a Lanczos run with a random start (`docs/constants_spectral.md`).
 
-Ritz values lie inside the spectrum, so they err on the unsafe side, and a small residual does not tell that the *last*
-eigenvalue was found. A start drawn uniformly from the sphere does: with probability 1 − δ its overlap |v₁ᵀb| with the
-eigenvector at the end is at least `least_overlap(n, δ)`, and then no eigenvalue can hide far from the Ritz values.
+Ritz values are inside the spectrum, so they err on the unsafe side, and a small residual does not prove that the *last*
+eigenvalue was found. A start that is uniform on the sphere does: with probability 1 − δ, its overlap |v₁ᵀb| with the
+eigenvector at the end is at least `least_overlap(n, δ)`, and then no eigenvalue is far from the Ritz values.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from torch import Tensor
 from boundcheck.errors import InputError
 from boundcheck.side import Side
 
-STEP_ROUNDING = 4.0  # a step is taken to be off by ε‖A‖ in no particular direction: by this times ε‖A‖/√n along one
-HALVINGS = 30  # of the logarithm of a bracket: its ends, apart by a factor of 4, come to agree to 1e-9
+# The model of rounding: a step has an error of ε‖A‖ in a random direction, at most this times ε‖A‖/√n along any one.
+STEP_ROUNDING = 4.0
+HALVINGS = 30  # of the logarithm of a bracket whose ends differ by a factor of 4: they then agree to 1e-9
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,13 @@ class Extreme:
 
     value: float  # on the safe side if `side` is exact or high-probability, otherwise the estimate
     estimate: float  # the Ritz value, inside the spectrum
-    side: Side  # EXACT: dense, to rounding; HIGH_PROBABILITY: with `delta`; LOWER: inside the spectrum, no certificate
-    products: int  # with A; a JVP and a VJP count one each
+    side: Side  # EXACT: dense, up to rounding; HIGH_PROBABILITY: with `delta`; LOWER: no certificate
+    products: int  # number of products with A; a JVP and a VJP count one each
     steps: int
     residual: float  # ‖Au − θu‖ of the Ritz pair
-    slack: float  # value/estimate: what the certificate costs
+    slack: float  # value/estimate, the price of the certificate
     delta: float | None
-    converged: bool  # the estimate has come to rest within rtol
+    converged: bool  # whether the estimate has converged to rtol
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Symmetric:
 
 
 def weaker(*sides: Side) -> Side:
-    """Of exact, high-probability and lower, the one that says least."""
+    """Return the weakest of several sides, among exact, high-probability and lower."""
     order = (Side.LOWER, Side.HIGH_PROBABILITY, Side.EXACT)
     return next(side for side in order if side in sides)
 
@@ -76,7 +77,7 @@ def ratio(value: float, estimate: float) -> float:
 
 
 def least_overlap(n: int, delta: float) -> float:
-    """t with P(|v₁ᵀb| < t) ≤ δ for b uniform on the sphere of Rⁿ and a fixed unit vector v₁."""
+    """Return a t with P(|v₁ᵀb| < t) ≤ δ, for b uniform on the sphere of Rⁿ and a fixed unit vector v₁."""
     if n < 1:
         raise InputError(f"n = {n} is not a dimension; give an operator on at least one unknown")
     if not 0 < delta < 1:
@@ -85,7 +86,7 @@ def least_overlap(n: int, delta: float) -> float:
         return 1.0
     if n == 2:
         return math.sin(math.pi * delta / 2)
-    return delta / math.sqrt(2 * (n - 1) / math.pi)  # the density of v₁ᵀb is largest at 0 from n = 3 on
+    return delta / math.sqrt(2 * (n - 1) / math.pi)  # for n ≥ 3, the density of v₁ᵀb is largest at 0
 
 
 class Slack(NamedTuple):
@@ -96,7 +97,7 @@ class Slack(NamedTuple):
 
 
 def slack(n: int, k: int, delta: float) -> Slack:
-    """What k products certify at worst, whatever the spectrum: cosh² a and sinh² a, a = arccosh(1/t)/(2k − 1)."""
+    """Return the certificate of k products for the worst spectrum: cosh² a and sinh² a, a = arccosh(1/t)/(2k − 1)."""
     if k < 1:
         raise InputError(f"k = {k} products tell nothing; give k ≥ 1")
     a = math.acosh(1 / least_overlap(n, delta)) / (2 * k - 1)
@@ -107,9 +108,9 @@ def slack(n: int, k: int, delta: float) -> Slack:
 
 @dataclass(frozen=True, eq=False)
 class Tridiagonal:
-    """T of k Lanczos steps, on the host: its diagonal, β₁…β_k (β_k couples to the rest), Ritz values and vectors.
+    """The matrix T of k Lanczos steps: its diagonal, β₁…β_k (β_k couples T to the rest), Ritz values and vectors.
 
-    Always in double precision: the matrix is small, and the question is sensitive to rounding.
+    It is on the CPU and in double precision, because the matrix is small and the certificate is sensitive to rounding.
     """
 
     diagonal: tuple[float, ...]
@@ -117,7 +118,7 @@ class Tridiagonal:
     theta: Tensor  # ascending
     S: Tensor  # columns: eigenvectors of T
     n: int
-    eps: float  # of the arithmetic that made it
+    eps: float  # ε of the arithmetic of the Lanczos run
 
     @classmethod
     def of(cls, diagonal: tuple[float, ...], beta: tuple[float, ...], n: int, eps: float) -> Tridiagonal:
@@ -131,17 +132,17 @@ class Tridiagonal:
 
     @property
     def scale(self) -> float:
-        """‖A‖ as far as it is known."""
+        """An estimate of ‖A‖."""
         return max(float(self.theta.abs().max()), *self.beta)
 
     @property
     def noise(self) -> float:
-        """Changes of a Ritz value below this are rounding."""
+        """The size of rounding in a Ritz value."""
         return 2 * self.eps * self.scale
 
     @property
     def negative(self) -> Tridiagonal:
-        """The same of −A."""
+        """The T of the same run for −A."""
         diagonal = tuple(-a for a in self.diagonal)
         return replace(self, diagonal=diagonal, theta=-self.theta.flip(0), S=self.S.flip(1))
 
@@ -151,7 +152,7 @@ class Tridiagonal:
         return self.beta[-1] * abs(float(self.S[-1, -1]))
 
     def upper_end(self, t: float) -> float:
-        """λmax is at most this if |v₁ᵀb| ≥ t, whatever the signs of the eigenvalues: the largest x not excluded."""
+        """Return an upper bound on λmax that holds if |v₁ᵀb| ≥ t, for eigenvalues of any sign."""
         scale = self.scale
         if scale == 0:
             return 0.0
@@ -163,7 +164,7 @@ class Tridiagonal:
         eta = margin / math.sqrt(self.n)
 
         def possible(gap: float) -> bool:
-            """Could λmax = θ + gap have left so little in T? Less and less so as the gap grows."""
+            """Return whether T does not exclude λmax = θ + gap. The larger the gap, the sooner it is excluded."""
             rounding = eta * math.hypot(*(s / (top - x + gap) for s, x in zip(first, theta, strict=True)))
             return (1 + eta / gap) * math.exp(-log_growth(diagonal, beta, top + gap)) + rounding >= t
 
@@ -177,14 +178,14 @@ class Tridiagonal:
 
 
 def log_growth(diagonal: Sequence[float], beta: Sequence[float], x: float) -> float:
-    """½ log Σ p_j(x)², j = 0…k, for the polynomials q_{j+1} = p_j(A)b, through p_j/p_{j−1} = d_j/β_j.
+    """Return ½ log Σ p_j(x)², j = 0…k, for the polynomials q_{j+1} = p_j(A)b, from p_j/p_{j−1} = d_j/β_j.
 
-    The d_j are the pivots of xI − T, so they are positive to the right of its eigenvalues.
+    The d_j are the pivots of xI − T, so they are positive if x is larger than all eigenvalues of T.
     """
     log_p, total, pivot, before = 0.0, 1.0, math.inf, 0.0  # total = Σ (p_i/p_j)²
     for a, b in zip(diagonal, beta, strict=True):
         pivot = x - a - before * (before / pivot)
-        if pivot <= 0:  # x is an eigenvalue of T to rounding: nothing is excluded
+        if pivot <= 0:  # up to rounding, x is an eigenvalue of T, so it is not excluded
             return -math.inf
         if b == 0:
             return math.inf

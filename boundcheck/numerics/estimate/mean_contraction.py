@@ -1,8 +1,8 @@
-"""How much closer to w* a gradient step brings every point of a ball, by the mean of ∇²₁ℓ on the way there.
+"""The contraction of a gradient step towards w* over a ball, from the mean of ∇²₁ℓ along the segment to w*.
 
-Φ(w) − w* = (I − αH̄)(w − w*), where H̄ is the mean of ∇²₁ℓ between w* and w. The part of the way that is near w* counts
-with what is known there. H̄ is between the means of the matrices that enclose ∇²₁ℓ on the balls on the way, and its
-smallest eigenvalue is at least the mean of theirs. docs/proofs.md, shrinking balls.
+Φ(w) − w* = (I − αH̄)(w − w*), where H̄ is the mean of ∇²₁ℓ between w* and w. The bounds on smaller balls apply to the
+part of the segment near w*. H̄ is between the means of the matrices that enclose ∇²₁ℓ on the balls along the segment,
+and its smallest eigenvalue is at least the mean of theirs. docs/proofs.md, shrinking balls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Table = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, eq=False)
 class OnBall:
-    """Where ∇²₁ℓ is on the ball of a radius around w*, as a part of D²ℓ."""
+    """Bounds on ∇²₁ℓ over the ball of a radius around w*, as a part of D²ℓ."""
 
     radius: float
     hessian: Curvature
@@ -28,37 +28,37 @@ class OnBall:
 
 @dataclass(frozen=True)
 class NearbyStep:
-    """Φ = w − a∇₁ℓ with |a − α| ≤ off."""
+    """The step of Φ = w − a∇₁ℓ, where |a − α| ≤ off."""
 
     alpha: float
     off: float
 
     @property
     def longest(self) -> float:
-        """At least a."""
+        """An upper bound on a."""
         return (self.alpha + self.off) * UP
 
     def slope(self, smallest: float, largest: float) -> float:
-        """At least ‖I − aH‖, if the eigenvalues of H are between these."""
+        """Return an upper bound on ‖I − aH‖ for a matrix H with these extreme eigenvalues."""
         size = max(abs(smallest), abs(largest))
         slope = max(1 - self.alpha * smallest, self.alpha * largest - 1)
         return slope + 4e-16 * (1 + self.longest * size) + self.off * size * UP
 
 
 def towards(balls: Sequence[OnBall], step: NearbyStep) -> Table:
-    """For the radius of each ball, at least sup ‖Φ(w) − w*‖/‖w − w*‖ over the ball.
+    """Return an upper bound on sup ‖Φ(w) − w*‖/‖w − w*‖ over each ball.
 
     Parameters
     ----------
     balls : sequence of OnBall
-        With falling radii.
+        Balls with decreasing radii.
     step : NearbyStep
         The step of Φ.
 
     Returns
     -------
     tuple of (float, float)
-        Pairs of a radius and a factor. Factors do not grow.
+        Pairs of a radius and a factor. The factors do not increase.
     """
     table: list[tuple[float, float]] = []
     for number, ball in enumerate(balls):
@@ -71,11 +71,11 @@ def towards(balls: Sequence[OnBall], step: NearbyStep) -> Table:
 def _mean(balls: Sequence[OnBall]) -> Curvature:
     """The mean of ∇²₁ℓ between w* and any point of the first of these balls.
 
-    A share τ of the way from w* is in every ball that is at least τ times as wide as the first.
+    The fraction τ of the segment next to w* is in every ball whose radius is at least τ times that of the first.
     """
     return weighted_sum([ball.hessian for ball in balls], shares_of([ball.radius for ball in balls]))
 
 
 def shares_of(radii: Sequence[float]) -> list[float]:
-    """How much of the way from the centre to the edge of the first ball is in each ball and not in the next."""
+    """Return the fraction of a radius of the first ball that is in each ball but not in the next one."""
     return [(high - low) / radii[0] for high, low in pairwise((*radii, 0.0))]

@@ -1,4 +1,4 @@
-"""Constants on the small ball around a computed w in which a fixed point is proved to be."""
+"""Constants on a small ball around a computed w that is proved to contain a fixed point."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ NEEDED = ("nu_1", "nu_2", "eta_1", "eta_2")
 
 @dataclass(frozen=True, eq=False)
 class NearSolution:
-    """A proof that there is a fixed point next to a computed w.
+    """A proof that there is a fixed point near a computed w. Φ need not contract.
 
-    `constants` holds ν₁, ν₂, η₁, η₂ and μ_λ on a ball that has both, and ‖w'‖ at the computed w. Φ need not contract.
+    `constants` contains ν₁, ν₂, η₁, η₂ and μ_λ on a ball that contains both points, and ‖w'‖ at the computed w.
     """
 
     fixed_point: FixedPoint
@@ -36,7 +36,7 @@ class NearSolution:
 @lru_cache(maxsize=8)
 @torch.no_grad()
 def near_solution(problem: Problem, solution: ReferenceSolution) -> NearSolution | str:
-    """The proof for a reference of one λ, which is that of the problem; or why there is none."""
+    """Prove a fixed point near a reference at the λ of the problem, or return the reason for having no proof."""
     w = solution.w[0]
     number_range.refuse_solution(problem, w, solution.v[0])
     if doubts := _doubts(problem, solution):
@@ -60,10 +60,10 @@ def near_solution(problem: Problem, solution: ReferenceSolution) -> NearSolution
 
 
 def _doubts(problem: Problem, solution: ReferenceSolution) -> tuple[str, ...]:
-    """Which derivatives of autograd finite differences do not confirm.
+    """Return the derivatives of autograd that finite differences do not confirm.
 
-    ∂₂Φ of a map can be compared at w(λ) only, so w has to be close to it. With a loss, Φ = w − α∇₁ℓ is our own, and the
-    derivative of ∇₁ℓ by λ is compared at any w.
+    For a map, ∂₂Φ can be compared only at w(λ), so w must be close to w(λ). For a loss, Φ = w − α∇₁ℓ is computed by
+    this package, and the derivative of ∇₁ℓ by λ can be compared at any w.
     """
     doubts = validate.derivatives(problem).unconfirmed
     if problem.inner_at is None or derivative_check.is_close(problem, problem.lam, solution.w[0]):

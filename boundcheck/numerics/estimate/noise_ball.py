@@ -1,4 +1,4 @@
-"""The search for a ball around w* that no iterate leaves: bounds of the examples on it prove that they stay inside."""
+"""The search for a ball around w* that no iterate leaves, which bounds of the examples on the ball prove."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
 
-TRIES = 5  # balls to try
-NEAR = 2  # if iterates may leave every ball, bounds are computed on the ball of this many r_0
-TOO_LARGE = "the steps are so large that nothing bounds how far they may drive w"
-ROOM = 1.1  # each ball is this much larger than the distance that the last one gave
+TRIES = 5  # the number of balls that are tried
+NEAR = 2  # a ball of at most this many r_0 is used for estimates if it gives no bound on the iterates
+TOO_LARGE = "the steps are so large that no bound on the iterates can be proved"
+ROOM = 1.1  # the radius of a ball divided by the distance that the last ball gave
 
 
 def distance_to_solution(setting: Setting) -> Constant:
-    """How far w* may be from the computed one."""
+    """Return a bound on the distance between w* and the computed w*."""
     if isinstance(setting.fixed_point, FixedPoint):
         distance = setting.fixed_point.distance
         return Constant("distance", distance, Side.UPPER, Provenance(setting.fixed_point.how))
@@ -45,7 +45,7 @@ def distance_to_solution(setting: Setting) -> Constant:
 
 @dataclass(frozen=True, eq=False)
 class IterateBall:
-    """A ball with bounds of the examples on it; `escape` says why iterates may leave it, and is empty if none does."""
+    """A ball with bounds of the examples on it. `escape` says why iterates may leave the ball; empty if none leaves."""
 
     radius: float
     bounds: ExampleBounds
@@ -55,7 +55,7 @@ class IterateBall:
 def ball_of_iterates(
     setting: Setting, finite_sum: FiniteSum, away: Constant, t: int, steps: StepSchedule
 ) -> IterateBall:
-    """The ball of all iterates: one of which the bounds on it prove that they stay inside."""
+    """Return a ball that contains all iterates, as the bounds of the examples on it prove."""
     problem, w = setting.problem, setting.w_star
     start = float((problem.w0.cpu().double() - w.cpu().double()).norm()) * (1 + 1e-12) + away.value
     size = float(w.norm())
@@ -71,7 +71,7 @@ def ball_of_iterates(
     if source.doubt:
         radius = max(start, radius) if math.isfinite(radius) else start
         return IterateBall(radius, noise_estimates.measured(setting, radius, source.doubt), source.doubt)
-    escape, of_all = f"no ball of {TRIES} was large enough for all iterates", None
+    escape, of_all = f"none of {TRIES} balls was large enough for all iterates", None
     for number in range(TRIES):
         if not math.isfinite(radius):
             escape = TOO_LARGE

@@ -1,4 +1,4 @@
-"""`noise_constants`: how much the map on a minibatch differs from the map on all examples, as constants with sides.
+"""`noise_constants`: constants that bound how much the map on a minibatch differs from the map on all examples.
 
 docs/estimating.md derives them ("Constants of the noise").
 """
@@ -29,31 +29,31 @@ from boundcheck.side_arithmetic import SidedValue, sided
 from boundcheck.step_schedule import StepSchedule
 
 NAMES = ("V_star", "m_1", "m_2", "L_Phi_hat", "sigma_1", "sigma_2", "sigma_1_grad", "sigma_2_grad")
-OF_CURVATURE = ("L_ell_hat", "mu_ell_hat")  # always ours: no value at one point refutes a claim
-PRIMARY = NAMES[:4]  # of which the others are formulas
+OF_CURVATURE = ("L_ell_hat", "mu_ell_hat")  # claims of these are ignored: no value at one point could refute them
+PRIMARY = NAMES[:4]  # the other names follow from these by formulas
 
 
 @dataclass(frozen=True)
 class Noise:
-    """The constants of a problem with minibatches, all on one ball around w*.
+    """The constants of a problem with minibatches, on one ball around w*.
 
     Attributes
     ----------
     constants : Constants
-        V_star, m_1, m_2, L_Phi_hat, sigma_1, sigma_2, for a gradient step sigma_1_grad, sigma_2_grad, L_ell_hat
-        and mu_ell_hat, and all that `estimate_constants` has, on the ball of this radius.
+        V_star, m_1, m_2, L_Phi_hat, sigma_1, sigma_2, for a gradient step sigma_1_grad, sigma_2_grad, L_ell_hat and
+        mu_ell_hat, and the constants of `estimate_constants` on the ball.
     radius : float
-        Of the ball B(w*, R).
+        The radius R of the ball B(w*, R).
     doubt : str
-        Why it is not proved that every possible w_i is in the ball; empty if it is.
+        Why it is not proved that the ball contains every possible w_i; empty if it is.
     largest_v : Constant
-        At least ‖v_i‖, whatever is drawn.
+        Upper bound on ‖v_i‖ for every possible draw.
     largest_error : Constant
-        At least ‖g − ∇f‖, whatever is drawn: the range of a bounded confidence interval.
+        Upper bound on ‖g − ∇f‖ for every possible draw: the range for a confidence interval.
     largest_noise : Constant
-        At least ‖Φ̂(w*) − w*‖, whatever is drawn.
+        Upper bound on ‖Φ̂(w*) − w*‖ for every possible draw.
     largest_spread : Constant
-        At least ‖∂₂Φ̂ − ∂₂Φ‖ on the ball, whatever is drawn.
+        Upper bound on ‖∂₂Φ̂ − ∂₂Φ‖ on the ball for every possible draw.
     """
 
     constants: Constants
@@ -78,30 +78,30 @@ def noise_constants(
     tell: Progress = no_progress,
     doubts: tuple[str, ...] = (),
 ) -> Noise:
-    """The constants of the noise of minibatches, on a ball that no iterate leaves.
+    """Return the constants of the noise of minibatches, on a ball that no iterate leaves.
 
     Parameters
     ----------
     problem : Problem
-        With a finite sum.
+        A problem with a finite sum.
     solution : ReferenceSolution
-        w* and ∇f at the λ of the problem, one row.
+        w* and ∇f at the λ of the problem, in one row.
     t : int
-        The steps of w.
+        The number of steps of w.
     steps : StepSchedule
-        Their sizes.
+        The sizes of these steps.
     k : int
-        The steps of v.
+        The number of steps of v.
     steps_v : StepSchedule
-        Their sizes.
+        The sizes of these steps.
     known : Constants, optional
-        Constants that you have proved, instead of those of the problem. Those that are refuted are not used.
+        Constants that you have proved. They replace those of the problem. Constants that are refuted are not used.
     spend : Spend
-        What estimates may cost.
+        Limits on the cost of estimates.
     tell : callable (what, done, of) -> None, optional
-        Called with what is being done.
+        Called with a description of the current stage, the amount done and the total.
     doubts : tuple of str
-        Derivatives that finite differences could not confirm; with any, every constant is an estimate.
+        Derivatives that finite differences could not confirm. If there are any, every constant is an estimate.
 
     Returns
     -------
@@ -124,12 +124,12 @@ def noise_constants(
     tell("bounding every example", 0, 1)
     ball = ball_of_iterates(setting, finite_sum, away, t, steps)
     tell("constants of the ball of all iterates", 0, 1)
-    others = Constants({name: constant for name, constant in claimed.items() if name not in NAMES + OF_CURVATURE})
+    other_claims = Constants({name: constant for name, constant in claimed.items() if name not in NAMES + OF_CURVATURE})
 
     def on_ball(radius: float) -> Constants:
         return on_balls(
-            problem, solution, (BallKind.LOCAL,), known=others if known is not None or others else None, radius=radius,
-            spend=spend, tell=tell, doubts=doubts,
+            problem, solution, (BallKind.LOCAL,), known=other_claims if known is not None or other_claims else None,
+            radius=radius, spend=spend, tell=tell, doubts=doubts,
         )[BallKind.LOCAL]  # fmt: skip
 
     try:
@@ -138,7 +138,7 @@ def noise_constants(
         start = float((problem.w0 - setting.w_star).norm())
         if not (ball.escape or ball.bounds.doubt) or not start < ball.radius:
             raise
-        ball = replace(ball, radius=start)  # nothing is proved of larger ones either
+        ball = replace(ball, radius=start)  # nothing was proved on the larger ball either
         constants = on_ball(start)
     at_w = first_reason(
         finite_sum.doubt, ball.bounds.doubt, "" if away.is_safe else "w* is not known with proof", *doubts
@@ -158,7 +158,7 @@ def noise_constants(
 
 
 def _over_ball_unknown(constant: Constant, why: str) -> Constant:
-    """A supremum over a ball that iterates may leave is an estimate."""
+    """Return a constant as an estimate if it is a supremum over a ball, because iterates may leave the ball."""
     if constant.provenance.ball is None:
         return constant
     provenance = replace(constant.provenance, no_proof=constant.provenance.no_proof or why)
@@ -169,42 +169,44 @@ def _primary(
     setting: Setting, finite_sum: FiniteSum, ball: IterateBall, away: Constant, constants: Constants,
     doubts: tuple[str, str],
 ) -> dict[str, Constant]:  # fmt: skip
-    """V[Φ̂(w*)], m₁, m₂ and L_Φ̂; `doubts` say why what is at w*, and what is over the ball, is not proved."""
+    """Return V[Φ̂(w*)], m₁, m₂ and L_Φ̂. `doubts` says why values at w* and values over the ball are not proved."""
     f, bounds, region = finite_sum.variance_factor, ball.bounds, Ball("w_star", ball.radius)
 
-    def of(name: str, value: float, how: str, side: Side = Side.UPPER, over: Ball | None = region) -> Constant:
+    def constant(name: str, value: float, how: str, side: Side = Side.UPPER, over: Ball | None = region) -> Constant:
         doubt = doubts[0 if over is None else 1]
         provenance = Provenance(how, "examples", ball=over, no_proof=doubt)
         return Constant(name, value, Side.LOWER if doubt else side, provenance)
 
     if f == 0:
         return {
-            name: of(name, 0.0, "every minibatch is all examples", Side.EXACT, None) for name in PRIMARY[:3]
+            name: constant(name, 0.0, "every minibatch is all examples", Side.EXACT, None) for name in PRIMARY[:3]
         } | {"L_Phi_hat": replace(constants["q"], name="L_Phi_hat")}  # fmt: skip
     above = bounds.variance_above
-    if not doubts[0]:  # of w* in place of the computed one
+    if not doubts[0]:  # from the variance at the computed w* to that at w*
         above = (math.sqrt(above) + math.sqrt(bounds.m_1) * away.value) ** 2 * (1 + 1e-14)
     exact = Side.EXACT if above <= bounds.variance * (1 + NOTHING) else Side.UPPER
     slope = bounds.slope_of_batch(finite_sum)
     primary = {
-        "V_star": of("V_star", f * above, f"{f:.4g} times the variance of Φ_i(w*)", exact, None),
-        "m_1": of("m_1", f * bounds.m_1, f"{f:.4g} times {bounds.how_1}"),
-        "L_Phi_hat": of("L_Phi_hat", slope, "the largest ‖∂₁Φ̂‖ of all minibatches, by the bounds of every example"),
+        "V_star": constant("V_star", f * above, f"{f:.4g} times the variance of Φ_i(w*)", exact, None),
+        "m_1": constant("m_1", f * bounds.m_1, f"{f:.4g} times {bounds.how_1}"),
+        "L_Phi_hat": constant(
+            "L_Phi_hat", slope, "the largest ‖∂₁Φ̂‖ of all minibatches, by the bounds of every example"
+        ),
     }  # fmt: skip
     if finite_sum.lam_apart:
         provenance = Provenance("λ and the examples enter Φ in separate terms", "examples", no_proof=finite_sum.doubt)
         primary["m_2"] = Constant("m_2", 0.0, Side.LOWER if finite_sum.doubt else Side.EXACT, provenance)
     elif math.isfinite(bounds.m_2):
         zero, how = bounds.m_2 == 0, bounds.how_2 if bounds.m_2 == 0 else f"{f:.4g} times {bounds.how_2}"
-        primary["m_2"] = of("m_2", f * bounds.m_2, how, Side.EXACT if zero else Side.UPPER)
+        primary["m_2"] = constant("m_2", f * bounds.m_2, how, Side.EXACT if zero else Side.UPPER)
     else:
         estimate = noise_estimates.measured(setting, ball.radius, "the step depends on λ")
-        primary["m_2"] = replace(of("m_2", f * estimate.m_2, f"{f:.4g} times {estimate.how_2}"), side=Side.LOWER)
+        primary["m_2"] = replace(constant("m_2", f * estimate.m_2, f"{f:.4g} times {estimate.how_2}"), side=Side.LOWER)
     return primary
 
 
 def _derived(problem: Problem, constants: Constants) -> list[Constant]:
-    """σ₁ and σ₂ of Φ̂, and of the gradient."""
+    """Return σ₁ and σ₂ of Φ̂, and those of the gradient for a gradient step."""
     V, m_1, slope, q = (sided(constants[name]) for name in ("V_star", "m_1", "L_Phi_hat", "q"))
     gap, gap_name = 1 - q, "(1 − q)²"
     if {"mu", "alpha"} <= set(constants):
@@ -212,9 +214,9 @@ def _derived(problem: Problem, constants: Constants) -> list[Constant]:
         if constants["mu"].is_safe and alpha_mu.value > gap.value:
             gap, gap_name = alpha_mu, "(αμ)²"
     sigma_1 = (V * 2).bounds_above().named("sigma_1", Provenance("2V[Φ̂(w*)]", "theorem 4.3"))
-    answer = [sigma_1]
+    derived = [sigma_1]
     if not gap.value > 0:
-        return answer
+        return derived
     square = gap * gap
     choices: list[tuple[SidedValue, str]] = [
         (m_1 * 2 / square, f"2m₁/{gap_name}"),
@@ -223,13 +225,13 @@ def _derived(problem: Problem, constants: Constants) -> list[Constant]:
     value, how = min(choices, key=lambda choice: (not _is_safe(choice[0]), choice[0].value))
     ball = constants["m_1"].provenance.ball
     sigma_2 = value.bounds_above().named("sigma_2", Provenance(how, ball=ball))
-    answer.append(sigma_2)
+    derived.append(sigma_2)
     if problem.inner_at is not None and "alpha" in constants and constants["alpha"].value > 0:
         alpha = sided(constants["alpha"])
         square = alpha * alpha
-        answer.append((V * 2 / square).bounds_above().named("sigma_1_grad", Provenance("2V[Φ̂(w*)]/α²")))
-        answer.append(replace(sigma_2, name="sigma_2_grad"))
-    return answer
+        derived.append((V * 2 / square).bounds_above().named("sigma_1_grad", Provenance("2V[Φ̂(w*)]/α²")))
+        derived.append(replace(sigma_2, name="sigma_2_grad"))
+    return derived
 
 
 def _is_safe(value: SidedValue) -> bool:
@@ -239,7 +241,7 @@ def _is_safe(value: SidedValue) -> bool:
 def _settled(
     setting: Setting, finite_sum: FiniteSum, ours: dict[str, Constant], claimed: Constants, names: tuple[str, ...]
 ) -> dict[str, Constant]:  # fmt: skip
-    """Ours, or what the user vouches for where nothing contradicts it."""
+    """Return our constants, replaced by the user's claims that the evidence does not refute."""
     claims = Constants({name: claimed[name] for name in names if name in claimed})
     if not claims:
         return ours

@@ -1,4 +1,4 @@
-"""Bounds of single examples as they are at some points: estimates from below, where nothing is proved."""
+"""Lower estimates of the bounds of single examples, computed at some points, for use when nothing is proved."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from boundcheck.numerics.estimate.second_moments import spread_of_rows
 from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.side import Side
 
-NUMBERS = 10_000_000  # in the matrices of all examples that are looked at
-DIRECTIONS = 8  # along which larger matrices are measured
-AT_RANDOM = 2  # points on the sphere around w*, beside the start and w*
+NUMBERS = 10_000_000  # the most entries in the matrices of all examples that are computed
+DIRECTIONS = 8  # number of directions in which larger matrices are measured
+AT_RANDOM = 2  # number of random points on the sphere around w*, in addition to w* and the start
 WHAT = "at w*, at the start and at random points of the ball"
 
 
 @torch.no_grad()
 def measured(setting: Setting, radius: float, doubt: str) -> ExampleBounds:
-    """The same as bounds of the examples, over some points of the ball of this radius around the computed w*.
+    """Return lower estimates of the bounds of the examples, from some points of a ball around the computed w*.
 
     Parameters
     ----------
     setting : Setting
-        Of a problem with a finite sum.
+        The setting of a problem with a finite sum.
     radius : float
-        Of the ball; 0 for w* alone.
+        The radius of the ball; 0 for w* alone.
     doubt : str
         Why nothing is proved.
 
     Returns
     -------
     ExampleBounds
-        With this doubt.
+        The estimates, with `doubt`.
     """
     problem, w = setting.problem, setting.w_star
     finite_sum = _sum_of(problem)
     moves = _moves(problem, finite_sum, w)
     variance, _ = spread_of_rows(moves, torch.zeros(len(moves), dtype=torch.float64))
     is_symmetric = by_construction(problem)
-    every = (_at(problem, finite_sum, x, setting.spend.seed, is_symmetric) for x in _points(setting, radius))
-    parts = [part for part in every if part is not None]
+    at_points = (_at_point(problem, finite_sum, x, setting.spend.seed, is_symmetric) for x in _points(setting, radius))
+    parts = [part for part in at_points if part is not None]
     if not parts:
         raise InputError(f"{problem.name}: a derivative of an example is not finite at w*; look at its values there")
     low = torch.stack([part.low for part in parts]).amin(0)
@@ -61,7 +61,7 @@ def measured(setting: Setting, radius: float, doubt: str) -> ExampleBounds:
 
 
 def evidence(setting: Setting, finite_sum: FiniteSum) -> list[Constant]:
-    """What V_star, m_1, m_2, L_Phi_hat and σ₁ are at least, as computed at w*."""
+    """Return lower bounds on V_star, m_1, m_2 and L_Phi_hat, computed at w*."""
     f, bounds = finite_sum.variance_factor, measured(setting, 0.0, "")
     values = {
         "V_star": f * bounds.variance,
@@ -90,19 +90,21 @@ def _points(setting: Setting, radius: float) -> list[Tensor]:
 
 
 def _moves(problem: Problem, finite_sum: FiniteSum, w: Tensor) -> Tensor:
-    """Φ_i(w) − w for every example."""
+    """Return Φ_i(w) − w for every example."""
     ready = problem.prepare(problem.lam)
-    every = torch.arange(finite_sum.examples, device=w.device)[:, None]
-    values = vmap(lambda index: finite_sum.phi_on(w, ready, index), chunk_size=256)(every)
+    indices = torch.arange(finite_sum.examples, device=w.device)[:, None]
+    values = vmap(lambda index: finite_sum.phi_on(w, ready, index), chunk_size=256)(indices)
     return values.detach().cpu().double() - w.detach().cpu().double()
 
 
-def _at(problem: Problem, finite_sum: FiniteSum, w: Tensor, seed: int, is_symmetric: bool) -> ExampleBounds | None:
-    """The derivatives at one point, of all examples or of some at random; None where they are not finite."""
+def _at_point(
+    problem: Problem, finite_sum: FiniteSum, w: Tensor, seed: int, is_symmetric: bool
+) -> ExampleBounds | None:
+    """Return estimates from the derivatives at one point, of all examples or a random sample; None if not finite."""
     d, n, N = problem.d, problem.n, finite_sum.examples
     generator = torch.Generator().manual_seed(seed)
-    some = torch.randperm(N, generator=generator)[: max(2, NUMBERS // (d * max(d, n)))]
-    indices = some.sort().values.to(w.device)[:, None]
+    sample = torch.randperm(N, generator=generator)[: max(2, NUMBERS // (d * max(d, n)))]
+    indices = sample.sort().values.to(w.device)[:, None]
 
     def phi(x: Tensor, lam: Tensor, index: Tensor) -> Tensor:
         return finite_sum.phi_on(x, problem.prepare(lam), index)
@@ -119,7 +121,7 @@ def _at(problem: Problem, finite_sum: FiniteSum, w: Tensor, seed: int, is_symmet
         high = torch.linalg.matrix_norm(by_w, 2)
         low = -high
     none = torch.zeros(0, dtype=torch.float64)
-    # of a sample, the variance around its own mean is on average smaller than that of all
+    # the variance of a sample around its own mean is on average smaller than the variance of all examples
     return ExampleBounds(
         none, _spread_out(low, N, lowest=True), _spread_out(high, N), is_symmetric, _spread_out(norms, N), 0.0, 0.0,
         max(_spread(by_w), _spread(by_w.mT)), _spread(by_lam), "", "",
@@ -127,29 +129,30 @@ def _at(problem: Problem, finite_sum: FiniteSum, w: Tensor, seed: int, is_symmet
 
 
 def _spread_out(values: Tensor, N: int, *, lowest: bool = False) -> Tensor:
-    """A number for each of N examples. Examples that were not measured get the least extreme number of the others."""
+    """Extend `values` to N examples. Examples that were not measured get the least extreme of the values."""
     fill = values.max() if lowest else values.min()
     return torch.cat((values, fill.expand(N - len(values))))
 
 
 def _spread(matrices: Tensor) -> float:
-    """λmax of the mean of (J_i − J)(J_i − J)ᵀ."""
+    """Return λmax of the mean of (J_i − J)(J_i − J)ᵀ."""
     centred = matrices - matrices.mean(0)
-    flat = centred.transpose(0, 1).flatten(1)  # rows of length N·n: its norm is that of all together
+    flat = centred.transpose(0, 1).flatten(1)  # the matrices side by side
     return float(torch.linalg.matrix_norm(flat, 2)) ** 2 / len(matrices)
 
 
 def _derivatives(
-    function: Callable[[Tensor], Callable[[Tensor], Tensor]], at: Tensor, indices: Tensor, generator: torch.Generator
+    function: Callable[[Tensor], Callable[[Tensor], Tensor]], point: Tensor, indices: Tensor, generator: torch.Generator
 ) -> Tensor:  # fmt: skip
-    """For every example the derivative, or its products with some orthonormal vectors where it is large."""
-    if len(indices) * at.numel() ** 2 <= 4 * NUMBERS:
-        whole: Tensor = vmap(lambda index: jacrev(function(index))(at), chunk_size=64)(indices)
+    """Return the derivative for every example; if it is large, its products with some orthonormal vectors."""
+    if len(indices) * point.numel() ** 2 <= 4 * NUMBERS:
+        whole: Tensor = vmap(lambda index: jacrev(function(index))(point), chunk_size=64)(indices)
         return whole.detach().cpu().double()
-    frame = torch.linalg.qr(torch.randn(at.numel(), DIRECTIONS, generator=generator, dtype=torch.float64)).Q.to(at)
+    directions = torch.randn(point.numel(), DIRECTIONS, generator=generator, dtype=torch.float64)
+    frame = torch.linalg.qr(directions).Q.to(point)
 
     def along(index: Tensor) -> Tensor:
-        products: Tensor = vmap(lambda u: jvp(function(index), (at,), (u,))[1], in_dims=1, out_dims=1)(frame)
+        products: Tensor = vmap(lambda u: jvp(function(index), (point,), (u,))[1], in_dims=1, out_dims=1)(frame)
         return products
 
     products: Tensor = vmap(along, chunk_size=64)(indices)

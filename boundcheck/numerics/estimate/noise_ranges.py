@@ -1,4 +1,4 @@
-"""The largest that ‖v‖, the error of a hypergradient, and a draw of Φ̂ and of ∂₂Φ̂ can be, whatever is drawn."""
+"""Upper bounds on ‖v‖, on the error of a hypergradient and on draws of Φ̂ and ∂₂Φ̂, for every possible draw."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from boundcheck.step_schedule import StepSchedule
 
 @dataclass(frozen=True)
 class RunRanges:
-    """At least ‖v_i‖ and ‖g − ∇f‖, whatever is drawn."""
+    """Upper bounds on ‖v_i‖ and ‖g − ∇f‖ for every possible draw."""
 
     v: Constant
     error: Constant
@@ -28,14 +28,14 @@ class RunRanges:
 
 @dataclass(frozen=True)
 class DrawRanges:
-    """At least ‖Φ̂(w*) − w*‖ and ‖∂₂Φ̂ − ∂₂Φ‖ on the ball, whatever is drawn."""
+    """Upper bounds on ‖Φ̂(w*) − w*‖, and on ‖∂₂Φ̂ − ∂₂Φ‖ on the ball, for every possible draw."""
 
     noise: Constant
     spread: Constant
 
 
 def first_reason(*reasons: str) -> str:
-    """The first reason that is not empty."""
+    """Return the first reason that is not empty."""
     return next((reason for reason in reasons if reason), "")
 
 
@@ -43,7 +43,7 @@ def ranges_of_run(
     problem: Problem, finite_sum: FiniteSum, ball: IterateBall, constants: Constants, doubt: str, k: int,
     steps_v: StepSchedule,
 ) -> RunRanges:  # fmt: skip
-    """How large v and the error of a hypergradient can be, whatever is drawn."""
+    """Return upper bounds on ‖v‖ and on the error of a hypergradient, for every possible draw."""
     L_E, g_star = constants["L_E"], constants["g_star"]
     pushes = torch.full_like(ball.bounds.high, L_E.value)
     v = largest_distance(0.0, steps_v, k, ball.bounds.factors, pushes, finite_sum, 0.0, problem.dtype)
@@ -65,7 +65,7 @@ def ranges_of_run(
 def ranges_of_draws(
     finite_sum: FiniteSum, ball: IterateBall, away: Constant, constants: Constants, doubt: str
 ) -> DrawRanges:
-    """How far a draw of Φ̂(w*) and of ∂₂Φ̂ can be from the mean."""
+    """Return upper bounds on the distances of draws of Φ̂(w*) and ∂₂Φ̂ from their means."""
     bounds, m_2, by_lam = ball.bounds, constants["m_2"], _largest_by_lam(finite_sum, ball.bounds, constants)
     from_w = away.value * (1 + torch.maximum(bounds.low.abs(), bounds.high.abs()))
     noise = 0.0 if finite_sum.variance_factor == 0 else float((bounds.moves + from_w).max()) * (1 + 1e-12)
@@ -80,7 +80,7 @@ def ranges_of_draws(
 
 
 def _largest_by_lam(finite_sum: FiniteSum, bounds: ExampleBounds, constants: Constants) -> Constant | None:
-    """At least ‖∂₂Φ̂‖ for every minibatch; L_Φ where all minibatches have the same ∂₂Φ̂."""
+    """Return an upper bound on ‖∂₂Φ̂‖ for every minibatch; L_Φ if all minibatches have the same ∂₂Φ̂."""
     L_Phi = constants.get("L_Phi")
     if bounds.m_2 == 0 and L_Phi is not None and L_Phi.is_safe:
         return L_Phi
@@ -91,7 +91,7 @@ def _largest_by_lam(finite_sum: FiniteSum, bounds: ExampleBounds, constants: Con
 
 
 def _worst(name: str, value: float, how: str, doubt: str, sources: list[Constant]) -> Constant:
-    """A constant that is proved if all that it was computed from is."""
+    """Return a constant that is proved if its sources are proved and there is no doubt."""
     if not math.isfinite(value):
         value, doubt = sys.float_info.max, doubt or "nothing bounds it"
     delta = math.fsum(source.provenance.delta or 0.0 for source in sources if source.side is Side.HIGH_PROBABILITY)

@@ -1,7 +1,7 @@
-"""Are the numbers of a problem such that products of a few of them are numbers of float64?
+"""The range of numbers for which products of a few of them neither overflow nor underflow.
 
-Bounds on derivatives multiply what they bound. Beyond this range a product may become 0 or infinite, and a bound that
-is 0 where the truth is not is false. So nothing is said of such a problem: it is refused, by what the user gave.
+Bounds on derivatives are products of norms. Outside this range a product may become 0 or infinite, and a bound of 0 for
+a positive number is false. So problems with such numbers are refused. The error names the input that is the cause.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers.lower_level import length
 
-LARGEST = 1e75  # four of them are a number of float64, in which bounds are computed
-SMALLEST = 1e-75  # of w
+LARGEST = 1e75  # the product of four such numbers does not overflow in float64, in which bounds are computed
+SMALLEST = 1e-75  # the smallest ‖w‖
 
 
 @dataclass(frozen=True)
 class _Range:
-    """What the dtype of a problem allows: squares are numbers. E may be nearly flat, so less is asked of its slopes."""
+    """The range for the dtype of a problem, in which squares are finite and positive.
+
+    E may be nearly flat, so the limit on its slopes is smaller.
+    """
 
     largest: float
     smallest: float
@@ -38,7 +41,7 @@ class _Range:
 
 
 def refuse_start(problem: Problem, lam: Tensor, phi: Tensor) -> None:
-    """Refuse w_0, Φ(w_0), ∇₁E(w_0) or λ beyond the range."""
+    """Refuse a problem whose λ, w_0, Φ(w_0) or ∇₁E(w_0) is outside the range."""
     _refuse(problem, "‖hparams‖", _length(lam), 0.0, "hparams")
     _refuse(problem, "‖params‖", _length(problem.w0), 0.0, "params")
     _refuse(problem, "‖Φ(params)‖", max(_length(phi), _length(problem.w0)), _Range.of(problem).smallest, "params")
@@ -46,7 +49,10 @@ def refuse_start(problem: Problem, lam: Tensor, phi: Tensor) -> None:
 
 
 def refuse_solution(problem: Problem, w: Tensor, v: Tensor) -> None:
-    """Refuse w(λ) beyond the range, or an E that is as flat at w(λ), where v = (I − ∂₁Φᵀ)⁻¹∇₁E, as at w_0."""
+    """Refuse a problem whose w(λ) is outside the range, or whose E is too flat both at w_0 and at w(λ).
+
+    v is (I − ∂₁Φᵀ)⁻¹∇₁E at w(λ).
+    """
     _refuse(problem, "‖w(λ)‖", _length(w), 0.0, "params")
     what, size = "‖(I − ∂₁Φᵀ)⁻¹∇₁E‖", _length(v)
     _refuse(problem, what, size, 0.0, "outer_loss")

@@ -1,6 +1,6 @@
-"""Derivatives of a problem at one point, from its program, each with a bound of its rounding.
+"""Derivatives of a problem at one point, from its program, each with a bound on its rounding.
 
-They are those of exact arithmetic on the stored numbers, up to the distance that stands beside them.
+The bound is on the distance from the derivative in exact arithmetic on the stored numbers.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from boundcheck.numerics.program.enclosure.value import LAM, Value, W
 from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.side import Side
 
-MOST = 4_000_000  # entries of ∂₂Φ
+MOST = 4_000_000  # the most entries of ∂₂Φ
 
 
 @dataclass(frozen=True, eq=False)
 class Enclosed:
-    """A tensor, and how far the exact one may be from it in the Euclidean norm (of a matrix, the Frobenius norm)."""
+    """A tensor, and a bound `off` on its distance from the exact one in the Euclidean or Frobenius norm."""
 
     value: Tensor
     off: float
@@ -36,7 +36,7 @@ class Enclosed:
 
 @dataclass(frozen=True, eq=False)
 class AtPoint:
-    """At w as it is stored: the residual w − Φ, I − ∂₁Φ, ∂₂Φ, ∇₁E and ∇₂E."""
+    """The residual w − Φ, I − ∂₁Φ, ∂₂Φ, ∇₁E and ∇₂E at the stored w."""
 
     residual: Enclosed
     A: Enclosed
@@ -47,7 +47,7 @@ class AtPoint:
 
 @torch.no_grad()
 def at_point(proof: ProgramProof, w: Tensor, alpha: Constant | None) -> AtPoint | str:
-    """The derivatives at w, or why there are none."""
+    """Return the derivatives at w, or the reason for having none."""
     problem = proof.problem
     d, n = problem.d, problem.n
     if d > DENSE or d * n > MOST or n > MOST_LAM:
@@ -82,13 +82,13 @@ def at_point(proof: ProgramProof, w: Tensor, alpha: Constant | None) -> AtPoint 
 
 
 def _times(x: Enclosed, a: float, off: float) -> Enclosed:
-    """x times a number that is within `off` of a."""
+    """Return x times a number that is within `off` of a."""
     size = frobenius(x.value)
     return Enclosed(a * x.value, (abs(a) * (x.off + gamma(2) * size) + off * (size + x.off)) * UP)
 
 
 def slope_of(value: Value, slot: str, size: int) -> Enclosed:
-    """The gradient of a scalar by one input."""
+    """Return the gradient of a scalar by one input."""
     slope = value.slopes.get(slot)
     if slope is None:
         return Enclosed(torch.zeros(size, dtype=torch.float64), 0.0)
@@ -103,7 +103,11 @@ def _matrix(value: Value, slot: str, rows: int, columns: int) -> Enclosed:
 
 
 def sum_of(parts: list[Curvature], shape: tuple[int, int]) -> Enclosed:
-    """D²f from its parts; the slack of each bounds a matrix of rank at most √(rows) times it, in the Frobenius norm."""
+    """Return D²f as the sum of its parts.
+
+    The slack of a part bounds an error in the spectral norm. In the Frobenius norm, the error is at most √rank times as
+    large.
+    """
     if not parts:
         return Enclosed(torch.zeros(shape, dtype=torch.float64), 0.0)
     off = math.fsum(part.slack for part in parts) * min(shape) ** 0.5

@@ -1,7 +1,8 @@
 """Constants that are proved from the program of a problem: its losses or its map, operation by operation.
 
-The functions are recorded (`program/capture.py`), compared with what was recorded (`program/replay.py`), and enclosed
-over a ball (`program/enclosure/`). What has no rule is declined by name, and then the estimates stay.
+The functions are recorded (`program/capture.py`), the recorded programs are compared with the functions
+(`program/replay.py`), and enclosed over a ball (`program/enclosure/`). An operation without a rule is declined by its
+name, and the estimates are used.
 """
 
 from __future__ import annotations
@@ -32,31 +33,31 @@ from boundcheck.numerics.program.enclosure.value import LAM, MOST_NUMBERS, Pair,
 from boundcheck.numerics.program.recorded_program import Declined, Program
 from boundcheck.side import Side
 
-SMALLEST = 1e-250  # what is not larger is rounding of 0
+SMALLEST = 1e-250  # constants up to this size are rounding of 0
 DEFAULT_SPEND = Spend(1e-3, 0)
-KEPT = 2  # points of each level at which bounds are kept: often 0 and w*
-MOST_SHARED = 200_000  # numbers of an enclosure that is kept for other calls
-MOST_LAM = 20_000  # entries of λ whose derivatives are formed
+KEPT = 2  # number of points of each level whose bounds are stored, often 0 and w*
+MOST_SHARED = 200_000  # the most numbers in an enclosure that is stored for other calls
+MOST_LAM = 20_000  # the most entries of λ for which derivatives by λ are formed
 
 
 @dataclass(frozen=True, eq=False)
 class ProgramProof:
-    """The programs of a problem at its λ; where one is None, `declined` says why."""
+    """The programs of a problem at its λ. If one is None, `declined` says why."""
 
     problem: Problem
-    lower: Program | None  # the inner loss, or the map where there is none
+    lower: Program | None  # the inner loss, or the map if there is no loss
     outer: Program | None
     declined: dict[str, str]
     spend: Spend = DEFAULT_SPEND
     shared: Shared = field(default_factory=Shared)
     _at: AtPoints = field(default_factory=dict, init=False)
-    _of_lam: dict[str, OfLam] = field(default_factory=dict, init=False)  # by level, what all balls share
-    _near: dict[float, tuple[Tensor, ScalarBounds]] = field(default_factory=dict, init=False)  # by radius, around w*
+    _of_lam: dict[str, OfLam] = field(default_factory=dict, init=False)  # by level, parts that all balls share
+    _near: dict[float, tuple[Tensor, ScalarBounds]] = field(default_factory=dict, init=False)  # around w*, by radius
 
     @classmethod
     @torch.no_grad()
     def of(cls, problem: Problem) -> ProgramProof:
-        """Record the functions of a problem; what is recorded already is compared with them again."""
+        """Record the functions of a problem, or reuse earlier records after comparing them with the functions."""
         recorded = recorded_functions(problem)
         if any(has_changed(problem, level, recorded) for level in recorded.programs):
             recorded_functions.cache_clear()
@@ -69,15 +70,15 @@ class ProgramProof:
 
     @property
     def has_loss(self) -> bool:
-        """Is the lower level a gradient step on a loss?"""
+        """Whether the lower level is a gradient step on a loss."""
         return self.problem.inner_at is not None and self.problem.step_at is not None
 
     def lower_bounds(self, centre: Tensor, radius: float) -> ScalarBounds | MapBounds:
-        """Bounds of the derivatives of the lower level over a ball."""
+        """Return bounds of the derivatives of the lower level over a ball."""
         return self._bounds("lower", centre, radius)
 
     def outer_bounds(self, centre: Tensor, radius: float) -> ScalarBounds:
-        """Bounds of the derivatives of E over a ball."""
+        """Return bounds of the derivatives of E over a ball."""
         bounds = self._bounds("outer", centre, radius)
         assert isinstance(bounds, ScalarBounds)
         return bounds
@@ -101,7 +102,7 @@ class ProgramProof:
         return ScalarBounds(program, centre, lam, radius, with_lam=with_lam, at_centre=at_centre, of_lam=of_lam)
 
     def separable(self, level: str, centre: Tensor, radius: float) -> SeparableBounds | None:
-        """Bounds of a loss of many unknowns without matrices; None where those are small, or may be formed."""
+        """Return bounds of a loss of many unknowns without matrices; None if matrices can be formed."""
         program = self.lower if level == "lower" else self.outer
         d = self.problem.d
         if program is None or d <= DENSE or (level == "lower" and not self.has_loss):
@@ -114,10 +115,10 @@ class ProgramProof:
             raise Declined(f"d = {d} is too large for matrices, and without them {why}") from why
 
     def _at_point(self, level: str, program: Program, centre: Tensor) -> ScalarBounds | MapBounds:
-        """The bounds at one point, which all balls around it share; those of the last points are kept."""
-        for w, there in self._at.get(level, []) + self.shared.at.get(level, []):
+        """Return the bounds at one point, which all balls around it share. Those of the last points are stored."""
+        for w, at_w in self._at.get(level, []) + self.shared.at.get(level, []):
             if torch.equal(w, centre):
-                return there
+                return at_w
         lam, with_lam = self.problem.lam, self.problem.n <= MOST_LAM
         kind = MapBounds if level == "lower" and not self.has_loss else ScalarBounds
         of_lam = self._of_lam.setdefault(level, {})
@@ -132,9 +133,9 @@ class ProgramProof:
         self, region: Region, alpha: Constant | None, solution: Anchor | None = None,
         names: Collection[str] | None = None,
     ) -> list[Constant]:  # fmt: skip
-        """Every constant of a region that the programs prove, or those of some names.
+        """Return the constants on a region that the programs prove; with `names`, only these.
 
-        With `solution`, where w* is, η₁ and η₂ need to hold only between a w of the region and w*.
+        With `solution`, a bound on the position of w*, η₁ and η₂ need to hold only between w* and a w of the region.
         """
         constants: list[Constant] = []
         parts: dict[str, Callable[[], Iterator[Constant]]] = {
@@ -149,7 +150,7 @@ class ProgramProof:
         return constants
 
     def called(self, level: str) -> str:
-        """What a user calls the function of a level."""
+        """Return the user's name for the function of a level."""
         return functions(self.problem)[level][0]
 
     def _of_lower(
@@ -194,7 +195,10 @@ class ProgramProof:
             yield from named("nu_2", lambda: self.moves(bounds, named.region, anchor, (W, LAM)), of_lam)
 
     def moves(self, bounds: MapBounds, region: Region, solution: Anchor | None, pair: Pair) -> float:
-        """At least the norm of the derivative of ∂₁Φ or ∂₂Φ by w; or with `solution` how fast it leaves that at w*."""
+        """Return a bound on the norm of the derivative of ∂₁Φ or ∂₂Φ by w.
+
+        With `solution`, the bound is on the difference of ∂₁Φ or ∂₂Φ from its value at w*, divided by ‖w − w*‖.
+        """
         if solution is None or not solution.is_in(region):
             return bounds.bend if pair == (W, W) else bounds.lam_bend
         at_w_star = self.lower_bounds(solution.w, 0.0)
@@ -202,28 +206,28 @@ class ProgramProof:
         return bounds.calm(at_w_star, solution.distance, pair)
 
     def third(self, bounds: ScalarBounds | SeparableBounds, region: Region, solution: Anchor | None) -> float:
-        """At least ‖D³ℓ‖ by w, or where that is infinite how fast ∇²₁ℓ leaves its value at w*."""
+        """Return a bound on ‖D³ℓ‖ by w; if it is infinite, one on ‖∇²₁ℓ(w) − ∇²₁ℓ(w*)‖/‖w − w*‖."""
         if math.isfinite(bounds.third) or solution is None or isinstance(bounds, SeparableBounds):
             return bounds.third
 
         def around(radius: float) -> ScalarBounds:
-            kept = self._near.get(radius)
-            if kept is None or not torch.equal(kept[0], solution.w):
+            stored = self._near.get(radius)
+            if stored is None or not torch.equal(stored[0], solution.w):
                 over_ball = self.lower_bounds(solution.w, radius)
                 assert isinstance(over_ball, ScalarBounds)
-                kept = self._near[radius] = solution.w.detach().clone(), over_ball
-            return kept[1]
+                stored = self._near[radius] = solution.w.detach().clone(), over_ball
+            return stored[1]
 
         away = norm(solution.w.cpu().double() - region.point.cpu().double())
         return calm_hessian(bounds, around, (region.radius + away) * UP, solution.distance)
 
     def _of_outer(self, region: Region, solution: Anchor | None, names: Collection[str] | None) -> Iterator[Constant]:
-        lazy = self.separable("outer", region.point, region.radius)
-        if lazy is not None:
-            named = _Named(region, lazy, names, self.spend)
-            yield from named("L_E", lambda: lazy.gradient, "‖∇₁E‖")
-            yield from named("eta_1", lambda: lazy.hessian, "‖∇²₁E‖")
-            yield from named("eta_2", lambda: lazy.cross, "‖∇²₁₂E‖")
+        separable = self.separable("outer", region.point, region.radius)
+        if separable is not None:
+            named = _Named(region, separable, names, self.spend)
+            yield from named("L_E", lambda: separable.gradient, "‖∇₁E‖")
+            yield from named("eta_1", lambda: separable.hessian, "‖∇²₁E‖")
+            yield from named("eta_2", lambda: separable.cross, "‖∇²₁₂E‖")
             return
         bounds = self.outer_bounds(region.point, region.radius)
         named = _Named(region, bounds, names, self.spend)
@@ -232,7 +236,7 @@ class ProgramProof:
         mean = 0.0 if solution is None else solution.mean_distance(region)
 
         def least(over: float, at: Callable[[ScalarBounds], float], slope: Callable[[], float]) -> float:
-            """The supremum over the region, or the mean on the way from w*: its value there and how it moves."""
+            """Return the smaller of the supremum over the region and a bound on the mean between w* and its points."""
             return over if calm is None else min(over, (at(calm) + mean * slope()) * UP)
 
         def eta_2() -> float:
@@ -253,11 +257,11 @@ class ProgramProof:
 
 @dataclass(frozen=True, eq=False)
 class _Named:
-    """Makes constants of bounds over a region."""
+    """Turns bounds over a region into constants."""
 
     region: Region
     bounds: ScalarBounds | MapBounds | SeparableBounds
-    names: Collection[str] | None  # which are asked for; None for all
+    names: Collection[str] | None  # the wanted constants; None for all
     spend: Spend
 
     def __call__(

@@ -1,4 +1,4 @@
-"""The programs of a problem: its functions recorded, compared with themselves, and recorded again where they change."""
+"""The recorded programs of a problem's functions. They are compared with the functions and updated on changes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from boundcheck.numerics.program.recorded_program import Declined, Program
 from boundcheck.numerics.program.replay import differs
 from boundcheck.numerics.program.same_program import Snapshot
 
-AtPoints = dict[str, list[tuple[Tensor, ScalarBounds | MapBounds]]]  # by level, points with the bounds there
+AtPoints = dict[str, list[tuple[Tensor, ScalarBounds | MapBounds]]]  # by level, points with the bounds at them
 
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What small proofs of the same programs at one λ share: the programs have all numbers in them, beside w and λ."""
+    """Results that proofs of the same programs share at one λ. Apart from w and λ, the programs contain all numbers."""
 
     lam: list[Tensor] = field(default_factory=list)  # at most one
     at: AtPoints = field(default_factory=dict)
-    known: dict[Any, Any] = field(default_factory=dict)  # other facts, by what they depend on
+    known: dict[Any, Any] = field(default_factory=dict)  # other results, by a key that they depend on
 
     def at_lam(self, lam: Tensor) -> Shared:
-        """The same, empty where it was filled at another λ."""
+        """Return this object, and clear it first if its results belong to another λ."""
         if not (self.lam and torch.equal(self.lam[0], lam)):
             self.at.clear()
             self.known.clear()
@@ -42,7 +42,7 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class RecordedFunctions:
-    """The programs of a problem by level, "lower" and "outer", with copies of their data, and why one is missing."""
+    """The programs of a problem by level ("lower", "outer"), copies of their data, and why a program is missing."""
 
     programs: dict[str, Program]
     snapshots: dict[str, Snapshot]
@@ -51,7 +51,7 @@ class RecordedFunctions:
 
 
 def functions(problem: Problem) -> dict[str, tuple[str, Callable[[Tensor, Tensor], Tensor]]]:
-    """By level, what a user calls the function, and the function of w and λ."""
+    """Return for each level the user's name of the function, and the function of w and λ."""
     has_loss = problem.inner_at is not None and problem.step_at is not None
     lower = problem.inner_at if has_loss and problem.inner_at is not None else problem.phi_at
 
@@ -79,14 +79,14 @@ def recorded_functions(problem: Problem) -> RecordedFunctions:
             continue
         try:
             snapshots[level] = Snapshot.of(programs[level], sparse=True)
-        except Declined as why:  # it would be unknown later whether the function is the same
+        except Declined as why:  # without a snapshot, changes of the function could not be noticed
             declined[level] = f"{name}: {why}"
             del programs[level]
     return RecordedFunctions(programs, snapshots, declined)
 
 
 def has_changed(problem: Problem, level: str, recorded: RecordedFunctions) -> bool:
-    """Is the function of a level another one now? It is recorded again, and compared number for number."""
+    """Return whether the function of a level has changed, by recording it again and comparing all numbers."""
     snapshot = recorded.snapshots[level]
     try:
         now = capture(functions(problem)[level][1], problem.w0, problem.lam, EXPANSIONS)
@@ -96,8 +96,8 @@ def has_changed(problem: Problem, level: str, recorded: RecordedFunctions) -> bo
 
 
 def _difference(problem: Problem, level: str, program: Program) -> str:
-    """How a program differs from its function as it is now, at some points; empty if it does not."""
+    """Say how a program differs from its function at some points; empty if it does not."""
     try:
         return differs(program, functions(problem)[level][1], problem.w0, problem.lam)
-    except Exception as error:  # the user's code may raise anything beside w_0
+    except Exception as error:  # away from w_0, the user's code may raise any error
         return " ".join(str(error).split())[:200]

@@ -1,4 +1,4 @@
-"""How well a reference solves its equations: proved where every operation has a rule, else estimated."""
+"""Bounds on the residuals of a reference: proved if every operation has a rule, otherwise estimated."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
 from boundcheck.numerics.solvers.reference import ReferenceSolution
 
-UNITS = 8  # ε of the numbers themselves, which an estimate adds to what random errors show
+UNITS = 8  # an estimate adds this many ε times the size of the numbers to the scatter by random errors
 
 
 @dataclass(frozen=True)
 class ResidualBounds:
-    """Bounds of the exact residuals and of the rounding of ∇f; estimates of them where `doubt` says why."""
+    """Bounds on the exact residuals and on the rounding of ∇f. If they are only estimates, `doubt` says why."""
 
     w: float  # ‖w − Φ(w)‖
     v: float  # ‖v − ∂₁Φᵀv − ∇₁E‖
@@ -35,7 +35,7 @@ class ResidualBounds:
 
 @torch.no_grad()
 def _from_program(point: AtPoint, v: Tensor, value: Tensor) -> ResidualBounds:
-    """From the matrices of the program: each product rounds by at most γ times the product of sizes."""
+    """Return bounds from the matrices of the program. A product rounds by at most γ times the product of the sizes."""
     v, value = v.cpu().double(), value.cpu().double()
     size, unit = norm(v), gamma(len(v) + 4)
     A, Z = point.A, point.Z
@@ -53,20 +53,21 @@ def _from_program(point: AtPoint, v: Tensor, value: Tensor) -> ResidualBounds:
 
 @lru_cache(maxsize=32)
 def of(problem: Problem, solution: ReferenceSolution) -> ResidualBounds:
-    """The residuals of a reference of one λ, which is that of the problem.
+    """Return bounds on the residuals of a reference at the λ of the problem.
 
     Parameters
     ----------
     problem : Problem
+        The problem.
     solution : ReferenceSolution
-        With one row.
+        A reference with one row.
 
     Returns
     -------
     ResidualBounds
-        Proved by arb balls, or by running error analysis where python-flint is not installed, an operation has no
-        rule for balls or there are too many numbers. Where that declines too, what was computed, with a few units of
-        its numbers and with what arithmetic with random errors shows.
+        Proved by arb balls if possible. They need python-flint, a rule for each operation, and few enough numbers.
+        Otherwise proved by running error analysis, or from the matrices of the program. If no proof works, an estimate:
+        the computed residual plus a few units of rounding and the scatter in arithmetic with random errors.
     """
     w, v, value = solution.w[0], solution.v[0], solution.value[0]
     narrow = residual_balls.proved(problem, w, v, value)
@@ -79,7 +80,7 @@ def of(problem: Problem, solution: ReferenceSolution) -> ResidualBounds:
     if isinstance(point, AtPoint):
         return _from_program(point, v, value)
     noise = rounding_noise.measured(problem, w, v)
-    if not math.isfinite(noise.w + noise.v + noise.g):  # a run broke down, and says nothing
+    if not math.isfinite(noise.w + noise.v + noise.g):  # a run with random errors failed, so the scatter is unknown
         noise = rounding_noise.Rounding(0.0, 0.0, 0.0)
     unit = UNITS * torch.finfo(problem.dtype).eps
     sizes = [float(x.norm()) for x in (w, v, value)]

@@ -1,10 +1,10 @@
-"""What rounding does to a hypergradient, measured or from a model (docs/constants.md).
+"""The effect of rounding on a hypergradient, measured or from a model (docs/constants.md).
 
-Measured: the same run in float32 and in float64 differ by the rounding of the former; scaled by the ratio of the two
-units it is that of float64. From the model: u·κ·(S_w‖w‖ + ‖∂₂Φ‖‖v‖), where S_w bounds by how much the hypergradient
-moves with w, and κ is the condition number of I − ∂₁Φ, by which rounding in Φ moves w and v.
+Measured: two runs in float32 and float64 differ by the rounding in float32. The ratio of the two units scales it to
+float64. Model: u·κ·(S_w‖w‖ + ‖∂₂Φ‖‖v‖), where S_w bounds how much the hypergradient changes with w, and κ, the
+condition number of I − ∂₁Φ, bounds how much w and v change with rounding in Φ.
 
-Both are estimates, so the floor of a report is `FACTOR` times as much. An error below the floor proves nothing.
+Both are estimates, so the floor of a report is `FACTOR` times as large. An error below the floor proves nothing.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers.hypergradient import hypergradient
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 
-FACTOR = 10  # the floor over what was measured or modelled
+FACTOR = 10  # the floor divided by the measured or modelled rounding
 OTHER = {torch.float64: torch.float32, torch.float32: torch.float64}
 
 
 def unit(dtype: torch.dtype) -> float:
-    """The unit round-off u."""
+    """Return the unit round-off u."""
     return torch.finfo(dtype).eps / 2
 
 
 def model(constants: Constants, solution: ReferenceSolution, dtype: torch.dtype, t: np.ndarray) -> np.ndarray:
-    """u·κ·(S_w M_t + L_Φ*‖v‖) at every t, with S_w = η₂ + η₁W + ν₂‖v‖ + ν₁W‖v‖.
+    """Return u·κ·(S_w M_t + L_Φ*‖v‖) at every t, with S_w = η₂ + η₁W + ν₂‖v‖ + ν₁W‖v‖.
 
-    A step s rounds numbers of size ‖w_s‖ ≤ ‖w*‖ + q^s r_0, and what it leaves shrinks by q a step: together
-    Σ_s q^(t−s)‖w_s‖ = M_t/(1−q) with M_t ≤ ‖w*‖ + (1−q)(t+1)q^t r_0.
+    Step s rounds numbers of size ‖w_s‖ ≤ ‖w*‖ + q^s r_0, and each later step shrinks this error by the factor q. The
+    sum is Σ_s q^(t−s)‖w_s‖ = M_t/(1−q) with M_t ≤ ‖w*‖ + (1−q)(t+1)q^t r_0.
     """
     gains = _Gains.of(constants, float(solution.v[0].norm()))
     w, v = float(solution.w[0].norm()), float(solution.v[0].norm())
@@ -46,9 +46,9 @@ def model(constants: Constants, solution: ReferenceSolution, dtype: torch.dtype,
 
 
 def underflow(constants: Constants, solution: ReferenceSolution, dtype: torch.dtype) -> float:
-    """What numbers that are lost do to a hypergradient or to a bound: a norm takes those below √tiny for 0.
+    """Return the effect of underflow on a hypergradient or a bound: a norm treats entries below √tiny as 0.
 
-    They act as rounding of w and v of this size would; without the constants, as rounding of the hypergradient.
+    The effect is that of rounding of this size in w and v; if the constants are missing, in the hypergradient.
     """
     lost = math.sqrt(torch.finfo(dtype).tiny) * math.sqrt(solution.w.shape[-1] + solution.value.shape[-1])
     try:
@@ -61,7 +61,7 @@ def underflow(constants: Constants, solution: ReferenceSolution, dtype: torch.dt
 
 @dataclass(frozen=True)
 class _Gains:
-    """By how much a hypergradient moves with rounding in w and in v, which the linear systems amplify."""
+    """How much a hypergradient changes per unit of rounding in w and in v, which the linear systems amplify."""
 
     of_w: float
     of_v: float
@@ -82,32 +82,32 @@ class _Gains:
 def measured(
     problem: Problem, methods: Sequence[str], ts: Sequence[int], solution: ReferenceSolution | None = None
 ) -> Mapping[str, np.ndarray] | None:
-    """The rounding of every method at each t of `ts`; None where the problem exists in one precision only.
+    """Measure the rounding of every method at each t of `ts`; None if the problem exists in one precision only.
 
-    It is (u/u')(‖g' − g‖ + ‖ref' − ref‖): g the hypergradient, ref the reference, u' the unit of the lower of the two
-    precisions, whose rounding is what is seen: for a problem in float32 it is the difference itself. `solution` is the
-    reference of the problem itself, if it is there already.
+    The measure is (u/u')(‖g' − g‖ + ‖ref' − ref‖) with the hypergradient g and the reference ref in both precisions.
+    The difference shows the rounding of the lower precision, whose unit is u'. For a problem in float32, the factor is
+    1. `solution` is the reference of the problem, if it is known already.
     """
     dtype = OTHER.get(problem.dtype)
     try:
-        other = None if dtype is None else problem.in_dtype(dtype)
+        in_other_dtype = None if dtype is None else problem.in_dtype(dtype)
     except InputError:  # λ leaves its domain when it is rounded
         return None
-    if dtype is None or other is None:
+    if dtype is None or in_other_dtype is None:
         return None
     ratio = min(1.0, unit(problem.dtype) / unit(dtype))
     try:
         solution = solution or reference(problem, problem.lam[None])
-        refs = [solution.value[0].double(), reference(other, other.lam[None]).value[0].double()]
+        refs = [solution.value[0].double(), reference(in_other_dtype, in_other_dtype.lam[None]).value[0].double()]
     except DivergenceError:  # the lower precision does not resolve the fixed point
         return None
-    apart = float((refs[1] - refs[0]).norm())
+    difference_of_references = float((refs[1] - refs[0]).norm())
 
     def rounding(method: str, t: int) -> float:
         try:
-            pair = [hypergradient(p, method, t).value.double() for p in (problem, other)]
+            pair = [hypergradient(p, method, t).value.double() for p in (problem, in_other_dtype)]
         except DivergenceError:
             return float("inf")
-        return ratio * (float((pair[1] - pair[0]).norm()) + apart)
+        return ratio * (float((pair[1] - pair[0]).norm()) + difference_of_references)
 
     return {method: np.array([rounding(method, t) for t in ts]) for method in methods}

@@ -1,12 +1,12 @@
-"""What rounding does to Φ, to a linear system and to a hypergradient at one point, by arithmetic with random errors.
+"""Estimates of the rounding in Φ, in a linear system and in a hypergradient at one point, from random errors.
 
-Every operation's result is multiplied by 1 + εξ, entry by entry, with ξ uniform on [−1, 1], twice the unit of rounding
-(Monte Carlo arithmetic, Parker 1997), where it lies for an operation in place. So are the arguments of operations that
-combine entries, such as sums, products of matrices and transforms, as numbers may be large and cancel inside of one;
-the arguments of factorisations and solutions by ε times their largest entry, which is what those algorithms promise.
-What the results then scatter by shows numbers that were large on the way and cancelled, which the result itself does
-not. It is an estimate: `SAFETY` times the largest of `RUNS` differences. `running_error.proved` is the proof, where
-there is one.
+This is Monte Carlo arithmetic (Parker 1997). Every entry of the result of an operation is multiplied by 1 + εξ with ξ
+uniform on [−1, 1], where ε is twice the unit of rounding; for an operation in place, in the memory that it writes.
+Operations that combine entries, such as sums, products of matrices and transforms, get the same errors in their
+arguments, because large numbers may cancel inside the operation. Arguments of factorisations and solvers get errors of
+ε times their largest entry, which is the accuracy of such algorithms. The scatter of the results shows large
+intermediate numbers that cancelled, which the result alone does not show. The estimate is `SAFETY` times the largest of
+`RUNS` differences. `rounding_proof.proved` gives a proof, if there is one.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from boundcheck.numerics.program.rounding_rules.moves import MOVES
 from boundcheck.numerics.solvers.hypergradient import hypergradient
 
 RUNS, SAFETY = 6, 4.0
-EXACT = frozenset((*MOVES, "copy", "fill", "zero", "_to_copy"))  # operations that round nothing, or once at the end
-PRODUCTS = frozenset(("mm", "mv", "bmm", "dot", "vdot", "addmm", "addmv", "baddbmm", "convolution"))  # of two factors
-SOLVERS = ("linalg", "_linalg", "cholesky", "lu_", "triangular", "ormqr", "geqrf")  # how their names begin
+EXACT = frozenset((*MOVES, "copy", "fill", "zero", "_to_copy"))  # operations without rounding, or with one at the end
+PRODUCTS = frozenset(("mm", "mv", "bmm", "dot", "vdot", "addmm", "addmv", "baddbmm", "convolution"))
+SOLVERS = ("linalg", "_linalg", "cholesky", "lu_", "triangular", "ormqr", "geqrf")  # prefixes of names
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """In the norms of w − Φ(w), of v − ∂₁Φᵀv − ∇₁E, and of ∇₂E + ∂₂Φᵀv; infinite where a run broke down."""
+    """The rounding of w − Φ(w), of v − ∂₁Φᵀv − ∇₁E and of ∇₂E + ∂₂Φᵀv, as norms; infinite if a run failed."""
 
     w: float
     v: float
@@ -40,7 +40,7 @@ class Rounding:
 
 
 class _RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Random errors in every operation that makes new numbers."""
+    """Adds random errors to every operation that computes new numbers."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -50,15 +50,15 @@ class _RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         name = func._schema.name.removeprefix("aten::").removesuffix("_")
         aliases = [x.alias_info for x in func._schema.returns if x.alias_info is not None]
-        looks = any(not info.is_write for info in aliases) or torch.Tag.inplace_view in func.tags
-        if looks or name in EXACT:
+        returns_view = any(not info.is_write for info in aliases) or torch.Tag.inplace_view in func.tags
+        if returns_view or name in EXACT:
             return func(*args, **kwargs)
         into = [x.alias_info is not None and x.alias_info.is_write for x in func._schema.arguments]
         written = [i for i, write in enumerate(into) if write]
         if torch.Tag.pointwise not in func.tags:
             shake = self._shaken_as_a_whole if name.startswith(SOLVERS) else self._shaken
-            still = [_largest(args)] if name in PRODUCTS else []
-            args = tuple(x if i in (*written, *still) else tree_map(shake, x) for i, x in enumerate(args))
+            unchanged = [_largest(args)] if name in PRODUCTS else []
+            args = tuple(x if i in (*written, *unchanged) else tree_map(shake, x) for i, x in enumerate(args))
         result = func(*args, **kwargs)
         if not written:
             return tree_map(self._shaken, result)
@@ -67,7 +67,7 @@ class _RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _noise(self, x: Tensor) -> Tensor:
-        """εξ, with a ξ for each of the two parts of a complex number."""
+        """Return εξ, with a separate ξ for the real and the imaginary part of a complex number."""
         parts = (*x.shape, 2) if x.is_complex() else x.shape
         xi = 2 * torch.rand(parts, generator=self.generator, dtype=torch.float64) - 1
         noise: Tensor = (torch.finfo(x.dtype).eps * xi).to(x.device)
@@ -81,19 +81,22 @@ class _RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _largest(args: tuple[Any, ...]) -> int:
-    """Which argument has most entries: errors in the other factor of a product show all that cancels."""
+    """Return the index of the argument with most entries. Errors in the other factors suffice to show cancellation."""
     return max(range(len(args)), key=lambda i: args[i].numel() if isinstance(args[i], Tensor) else -1)
 
 
 def _has_numbers(x: Any) -> bool:
-    """Not autograd's zeros without memory: there is nothing to shake, and a product with one crashes."""
+    """Return whether x is a dense tensor of float or complex numbers.
+
+    Autograd's zero tensors without memory are excluded: they have no rounding, and a product with one crashes.
+    """
     if not isinstance(x, Tensor) or not (x.is_floating_point() or x.is_complex()):
         return False
     return x.layout is torch.strided and not x._is_zerotensor()
 
 
 def measured(problem: Problem, w: Tensor, v: Tensor, seed: int = 0) -> Rounding:
-    """Estimate what rounding does at w and v, λ being that of the problem.
+    """Estimate the rounding at w, v and the λ of the problem.
 
     Parameters
     ----------
@@ -102,13 +105,13 @@ def measured(problem: Problem, w: Tensor, v: Tensor, seed: int = 0) -> Rounding:
     w, v
         A point and a solution of the adjoint system.
     seed
-        Of the random errors.
+        The seed of the random errors.
 
     Returns
     -------
     Rounding
-        Of what size the errors of the two residuals and of the hypergradient are; infinite where the program breaks
-        down, as a factorisation may.
+        The size of the errors of the two residuals and of the hypergradient. It is infinite if the program fails with
+        random errors, as a factorisation may.
     """
     exact = _parts(problem, w, v)
     worst = [0.0, 0.0, 0.0]
@@ -116,27 +119,27 @@ def measured(problem: Problem, w: Tensor, v: Tensor, seed: int = 0) -> Rounding:
         try:
             with _RandomRounding(seed + run):
                 computed = _parts(problem, w, v)
-        except Exception:  # what works without these errors broke down with them
+        except Exception:  # the program works without random errors, but fails with them
             return Rounding(math.inf, math.inf, math.inf)
         worst = [max(old, float((x - y).norm())) for old, x, y in zip(worst, computed, exact, strict=True)]
     return Rounding(*(SAFETY * x for x in worst))
 
 
 def of_run(problem: Problem, method: str, t: int, seed: int = 0) -> float:
-    """Estimate what rounding does to a hypergradient in a whole run of t steps; infinite where the run breaks down."""
+    """Estimate the rounding of a hypergradient in a whole run of t steps; infinite if the run fails."""
     try:
         exact = hypergradient(problem, method, t).value
         worst = 0.0
         for run in range(RUNS):
             with _RandomRounding(seed + run):
                 worst = max(worst, float((hypergradient(problem, method, t).value - exact).norm()))
-    except Exception:  # what works without these errors broke down with them
+    except Exception:  # the run works without random errors, but fails with them
         return math.inf
     return SAFETY * worst
 
 
 def _parts(problem: Problem, w: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """w − Φ, v − ∇₁(E + vᵀΦ) and ∇₂(E + vᵀΦ)."""
+    """Return w − Φ, v − ∇₁(E + vᵀΦ) and ∇₂(E + vᵀΦ)."""
     with torch.enable_grad():
         w, lam = w.detach().clone().requires_grad_(True), problem.lam.detach().clone().requires_grad_(True)
         ready = problem.prepare(lam)

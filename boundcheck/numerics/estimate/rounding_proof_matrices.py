@@ -1,4 +1,4 @@
-"""Balls of ∂₁Φ, ∂₂Φ, ∇₁E and ∇²₁E at a point: what rounding did to the matrices of constants, proved."""
+"""Proved enclosures of ∂₁Φ, ∂₂Φ, ∇₁E and ∇²₁E at a point, as balls around the computed matrices."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.rounding_rules.ball import Ball, Refusal
 from boundcheck.numerics.program.rounding_watch import RoundingWatch
 
-LARGEST_D, LARGEST = 600, 5_000_000  # rows, and entries of both matrices: ball arithmetic on more takes seconds
-Parts = Callable[[Tensor, Tensor, Ready, Tensor], Sequence[Tensor]]  # of (w, λ, what is prepared, I)
+LARGEST_D, LARGEST = 600, 5_000_000  # the most rows, and the most entries of both matrices; more would take seconds
+Parts = Callable[[Tensor, Tensor, Ready, Tensor], Sequence[Tensor]]  # of (w, λ, prepared values, I)
 
 
 @dataclass(frozen=True, eq=False)
 class OfPhi:
-    """At w as it is stored, in exact arithmetic."""
+    """Enclosures of the derivatives of Φ at the stored w, in exact arithmetic."""
 
     d1: Ball  # ∂₁Φ, d × d
     d2: Ball  # ∂₂Φ, d × n
@@ -29,19 +29,19 @@ class OfPhi:
 
 @dataclass(frozen=True, eq=False)
 class OfOuter:
-    """The same of E."""
+    """Enclosures of the derivatives of E at the stored w, in exact arithmetic."""
 
     d1: Ball  # ∇₁E
-    d11: Ball | None  # ∇²₁E, where it was asked for
+    d11: Ball | None  # ∇²₁E; None if it was not requested
 
 
 def are_small(problem: Problem) -> bool:
-    """Are the matrices small enough to be enclosed?"""
+    """Return whether the matrices are small enough to be enclosed."""
     return problem.d <= LARGEST_D and problem.d * (problem.d + problem.n) <= LARGEST
 
 
 def of_phi(problem: Problem, w: Tensor) -> OfPhi | NoProof:
-    """Enclose ∂₁Φ and ∂₂Φ at w and λ = `problem.lam`, or say which operation has no rule."""
+    """Enclose ∂₁Φ and ∂₂Φ at w and λ = `problem.lam`, or return the reason for having no proof."""
 
     def parts(w: Tensor, lam: Tensor, ready: Ready, eye: Tensor) -> Sequence[Tensor]:
         return _grad(problem.phi_at(w, ready), (w, lam), eye)
@@ -51,7 +51,7 @@ def of_phi(problem: Problem, w: Tensor) -> OfPhi | NoProof:
 
 
 def of_outer(problem: Problem, w: Tensor, hessian: bool) -> OfOuter | NoProof:
-    """Enclose ∇₁E and, if asked, ∇²₁E at w."""
+    """Enclose ∇₁E at w, and with `hessian` also ∇²₁E."""
 
     def parts(w: Tensor, lam: Tensor, ready: Ready, eye: Tensor) -> Sequence[Tensor]:
         E = problem.outer_at(w, ready)
@@ -82,7 +82,10 @@ def _grad(y: Tensor, inputs: tuple[Tensor, ...], eye: Tensor) -> Sequence[Tensor
 
 
 def _followed(problem: Problem, w: Tensor, parts: Parts, rows: int) -> list[Ball] | NoProof:
-    """Balls of what `parts` computes, by running error analysis; it gets so many rows of the identity."""
+    """Return balls of the tensors that `parts` computes, by running error analysis.
+
+    `rows` is the number of rows of the identity matrix that `parts` receives.
+    """
     if w.device.type != "cpu":
         return NoProof(f"rounding is proved on the CPU only, and the problem is on {w.device}")
     watch = RoundingWatch(enclose=True)
@@ -94,7 +97,7 @@ def _followed(problem: Problem, w: Tensor, parts: Parts, rows: int) -> list[Ball
     try:
         with torch.enable_grad(), NoWayOut(watch.refuse), watch:
             tensors = [part.clone() for part in parts(w, lam, problem.prepare(lam), eye)]
-    except Exception as error:  # the user's code may raise anything; only a refusal says why
+    except Exception as error:  # the user's code may raise any error; a refusal gives the reason
         text = " ".join(str(error).split())[:200]
         return NoProof(str(watch.refusal or Refusal(f"the program cannot be followed: {text}")))
     return NoProof(str(watch.refusal)) if watch.refusal is not None else [watch.ball(part) for part in tensors]

@@ -1,7 +1,7 @@
-"""The spread of N matrices J_i around their mean: λmax of (1/N)Σ(J_i − J)ᵀ(J_i − J), and of the other order.
+"""The spread of N matrices J_i around their mean: λmax of (1/N)Σ(J_i − J)ᵀ(J_i − J) and of (1/N)Σ(J_i − J)(J_i − J)ᵀ.
 
-Each J_i is known up to a distance in norm. √λmax is a norm of the family (J_i − J)_i, so that distances add to it:
-√λmax ≤ √λmax(computed) + (mean of the squares of the distances)^½; to subtract the mean makes no spread larger.
+Each J_i is known up to an error in norm. √λmax is a norm of the family (J_i − J)_i, and subtracting the mean does not
+increase it, so √λmax ≤ √λmax(computed) + (mean of the squares of the errors)^½.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from boundcheck.numerics.program.enclosure.intervals import UP
 
 @dataclass(eq=False)
 class Spread:
-    """Sums over matrices of shape (d, n), each at most `off` away from the exact one."""
+    """Sums over matrices of shape (d, n), each known up to an error `off`."""
 
-    left: bool = True  # is JJᵀ summed?
-    right: bool = True  # is JᵀJ summed?
+    left: bool = True  # whether JJᵀ is summed
+    right: bool = True  # whether JᵀJ is summed
     count: int = 0
     sizes: float = 0.0
     offs: float = 0.0
@@ -28,7 +28,7 @@ class Spread:
     products: dict[str, Tensor] = field(default_factory=dict)
 
     def add(self, J: Tensor, off: float) -> None:
-        """One more matrix."""
+        """Add a matrix."""
         self.count += 1
         self.sizes += frobenius(J) ** 2
         self.offs += off**2
@@ -42,7 +42,7 @@ class Spread:
         self.products[name] = product + self.products[name] if name in self.products else product
 
     def largest(self) -> float:
-        """At least λmax of each of the wanted sums of squares around the mean, with how far the matrices may be off."""
+        """Return an upper bound on λmax of the requested means of squares, including the errors of the matrices."""
         if self.total is None:
             return 0.0
         N = self.count
@@ -56,7 +56,7 @@ class Spread:
 
 
 def spread_of_rows(rows: Tensor, off: Tensor) -> tuple[float, float]:
-    """(1/N)Σ‖g_i − g‖² as computed, and at least that of the exact rows, which are within `off_i` of these."""
+    """Return the computed (1/N)Σ‖g_i − g‖² and an upper bound on it for exact rows within `off_i` of these rows."""
     N, d = rows.shape
     centred = rows - rows.mean(0)
     value = float((centred * centred).sum()) / N

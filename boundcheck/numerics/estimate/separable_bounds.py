@@ -1,9 +1,9 @@
-"""Bounds of the derivatives of a separable program over a ball, by products with its linear maps alone.
+"""Bounds of the derivatives of a separable program over a ball, from products with its linear maps.
 
 For f = Σ_i a_i ψ(u_i) φ(z_i) and z = Fw + b, ∇²₁f = Fᵀ diag(aψφ'') F, and D³f(x, y, z) is at most
 Σ_i |aψφ'''| ‖F_i‖ |F_i x||F_i y|‖z‖. For log-sum-exp of a row of z, φ'' is a matrix between 0 and ½, and ‖φ'''‖ is
-at most √6/9. So all that is needed are largest eigenvalues of Σ_k F_kᵀ diag(h_k) F_k with h ≥ 0: proved for
-F ≥ 0, else by random starts with probability 1 − δ (docs/proofs.md#program-separable).
+at most √6/9. So the bounds need only largest eigenvalues of matrices Σ_k F_kᵀ diag(h_k) F_k with h ≥ 0. They are proved
+if F ≥ 0, and otherwise certified by random starts with probability 1 − δ (docs/proofs.md#program-separable).
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from boundcheck.numerics.program.rounding_rules.ball import gamma
 from boundcheck.numerics.program.separable.affine import Affine
 from boundcheck.numerics.program.separable.recogniser import recognise
 
-ROUNDS = 30  # of the power method
-CERTIFICATES = 8  # by random starts at most, of which one bound is made
-STEPS = 300  # of Lanczos at most
+ROUNDS = 30  # steps of the power method
+CERTIFICATES = 8  # each certificate by a random start may fail with probability δ divided by this
+STEPS = 300  # the most steps of Lanczos
 Weighted = tuple[Affine, Tensor]  # Fᵀ diag(h) F with h ≥ 0
 
 
 class SeparableBounds:
-    """Bounds over the ball of radius `radius` around `centre`, with the names of `ScalarBounds`.
+    """Bounds over the ball of radius `radius` around `centre`, with the same names as in `ScalarBounds`.
 
-    `delta` is at most the probability that one of those computed so far is false.
+    `delta` is an upper bound on the probability that one of the bounds computed so far is false.
     """
 
     def __init__(self, program: Program, centre: Tensor, lam: Tensor, radius: float, spend: Spend) -> None:
@@ -51,7 +51,7 @@ class SeparableBounds:
             ]
 
     def _curvature(self, piece: Piece) -> Interval:
-        """The range of aψφ'' for each entry of z; of a group, that of its eigenvalues."""
+        """Return the range of aψφ'' for each entry of z; for a group of entries, the range of its eigenvalues."""
         if piece.soft:
             half = Interval(0.5 * piece.weight.lo.clamp(max=0), 0.5 * piece.weight.hi.clamp(min=0))
             return half.map(piece.per_entry)
@@ -59,7 +59,7 @@ class SeparableBounds:
 
     @cached_property
     def smallest(self) -> float:
-        """At most every eigenvalue of ∇²₁f: the least sum on the diagonal, less what other parts may take away."""
+        """Lower bound on the eigenvalues of ∇²₁f: the least diagonal sum minus a bound on the other negative parts."""
         diagonal = torch.zeros_like(self._centre)
         size = torch.zeros_like(self._centre)
         below: list[Weighted] = []
@@ -79,17 +79,17 @@ class SeparableBounds:
 
     @cached_property
     def largest(self) -> float:
-        """At least every eigenvalue of ∇²₁f."""
+        """Upper bound on the eigenvalues of ∇²₁f."""
         return self._top([(piece.z, self._curvature(piece).hi.clamp(min=0)) for piece in self._pieces])
 
     @property
     def hessian(self) -> float:
-        """At least ‖∇²₁f‖."""
+        """Upper bound on ‖∇²₁f‖."""
         return max(abs(self.smallest), abs(self.largest))
 
     @cached_property
     def third(self) -> float:
-        """At least ‖D³f‖ by w."""
+        """Upper bound on ‖D³f‖ by w."""
         return self._top([(piece.z, self._third(piece)) for piece in self._pieces])
 
     def _third(self, piece: Piece) -> Tensor:
@@ -99,7 +99,7 @@ class SeparableBounds:
 
     @cached_property
     def third_cross(self) -> float:
-        """At least the norm of D³f by w twice and λ once, as |u_λ| ≤ ‖u‖."""
+        """Upper bound on the norm of D³f by w twice and λ once, because |u_λ| ≤ ‖u‖."""
         weighted = []
         for piece in self._pieces:
             if len(piece.slope):
@@ -110,15 +110,19 @@ class SeparableBounds:
 
     @cached_property
     def cross(self) -> float:
-        """At least ‖∇²₁₂f‖."""
+        """Upper bound on ‖∇²₁₂f‖."""
         return math.fsum(self._cross(piece) for piece in self._pieces if len(piece.slope)) * LOOSE
 
     def _cross(self, piece: Piece) -> float:
-        """A column for each entry of λ. If an entry meets at most K terms, ‖M‖² ≤ K max ‖column‖²."""
+        """Return a bound on the part M of ∇²₁₂f from one piece.
+
+        M has one column for each entry of λ. If no entry of z or group appears in more than K terms, then
+        ‖M‖² ≤ K max ‖column‖².
+        """
         if not bool(piece.slope.isfinite().all()):
             return math.inf
-        of = piece.z.select.reshape(-1)[piece.i] if piece.selects else piece.i
-        K = int(torch.bincount(of).max())
+        entry = piece.z.select.reshape(-1)[piece.i] if piece.selects else piece.i
+        K = int(torch.bincount(entry).max())
         if piece.selects:
             scale = piece.z.scale.abs().reshape(-1)[piece.i]
             first = piece.at[1].size.reshape(-1)[piece.i] * scale * piece.slope
@@ -136,20 +140,20 @@ class SeparableBounds:
         return squares.sqrt() * (1 + gamma(len(values) + 4)) * LOOSE
 
     def _norm(self, piece: Piece) -> float:
-        """At least ‖F‖."""
+        """Return an upper bound on ‖F‖."""
         return math.sqrt(self._top([(piece.z, torch.ones(piece.z.shape, dtype=torch.float64))])) * UP
 
     @cached_property
     def gradient(self) -> float:
-        """At least ‖∇₁f‖: from the centre by the Hessian, or by the range of each part."""
+        """Upper bound on ‖∇₁f‖, from the gradient at the centre and the Hessian, or from the range of each part."""
         from_centre = self.gradient_at_centre
         if not self.radius:
             return from_centre
         from_centre += self.radius * self.hessian * UP
-        fixed = [piece for piece in self._pieces if not piece.soft and bool((piece.jet[2].size == 0).all())]
-        others = [piece for piece in self._pieces if not any(piece is x for x in fixed)]
-        direct = self._gradient_of(fixed)
-        for piece in others:
+        constant_slope = [piece for piece in self._pieces if not piece.soft and bool((piece.jet[2].size == 0).all())]
+        variable_slope = [piece for piece in self._pieces if not any(piece is x for x in constant_slope)]
+        direct = self._gradient_of(constant_slope)
+        for piece in variable_slope:
             size = piece.weight.size if piece.soft else (piece.weight * piece.jet[1]).size  # ‖softmax‖ ≤ 1
             direct += norm(size) * self._norm(piece) if bool(size.isfinite().all()) else math.inf
         best = min(direct * UP, from_centre)
@@ -157,7 +161,7 @@ class SeparableBounds:
 
     @cached_property
     def gradient_at_centre(self) -> float:
-        """At least ‖∇₁f‖ at the centre."""
+        """Upper bound on ‖∇₁f‖ at the centre."""
         return self._gradient_of(self._pieces)
 
     def _gradient_of(self, pieces: Sequence[Piece]) -> float:
@@ -170,7 +174,7 @@ class SeparableBounds:
         return (norm(middle) + norm(off)) * UP
 
     def _top(self, weighted: Sequence[Weighted]) -> float:
-        """At least the largest eigenvalue of Σ Fᵀ diag(h) F, h ≥ 0."""
+        """Return an upper bound on the largest eigenvalue of Σ Fᵀ diag(h) F for h ≥ 0."""
         if not all(bool(h.isfinite().all()) for _, h in weighted):
             return math.inf
         diagonal, dense = torch.zeros_like(self._centre), []
@@ -201,7 +205,7 @@ class SeparableBounds:
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    """A product of sizes, where 0 times infinity is 0."""
+    """Return a product of sizes, with 0 times infinity as 0."""
     product = a * b
     return torch.where((a == 0) | (b == 0), torch.zeros_like(product), product) * LOOSE
 
@@ -214,7 +218,10 @@ def _times(diagonal: Tensor, weighted: Sequence[Weighted], v: Tensor) -> Tensor:
 
 
 def _perron(product: Callable[[Tensor], Tensor], size: int) -> float:
-    """At least the largest eigenvalue of a matrix M ≥ 0: max_i (Mv)_i/v_i for any v > 0 (Collatz and Wielandt)."""
+    """Return an upper bound on the largest eigenvalue of a matrix M ≥ 0.
+
+    The bound is max_i (Mv)_i/v_i, which holds for every v > 0 (Collatz and Wielandt).
+    """
     v, least = torch.ones(size, dtype=torch.float64), math.inf
     for _ in range(ROUNDS):
         Mv = product(v)

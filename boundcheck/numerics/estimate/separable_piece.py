@@ -1,4 +1,4 @@
-"""A part of a separable program at one λ and over one ball: its linear map, and the ranges of its functions."""
+"""A part of a separable program at one λ and over one ball: its linear map and the ranges of its functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from boundcheck.numerics.program.separable.affine import Affine
 from boundcheck.numerics.program.separable.terms import LogSums, Part
 
 LOOSE = 1 + 1e-12  # more than the rounding of a few factors
-THRESHOLD = 20  # of PyTorch's softplus
+THRESHOLD = 20  # the threshold of PyTorch's softplus
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +30,13 @@ class Piece:
     z : Affine
         The linear map.
     soft : bool
-        Is φ log-sum-exp of the last axis of z? Then numbers are those of its groups.
+        Whether φ is log-sum-exp over the last axis of z. Then there is one number for each group of entries.
     weight : Interval
-        Σ aψ for each entry of z, or group.
+        Σ aψ for each entry of z or each group.
     jet, at : Jet
-        The ranges of φ to φ''' over the ball, and at its centre; for log-sum-exp φ' is the softmax of each entry.
+        The ranges of φ, φ', φ'' and φ''' over the ball and at its centre; for log-sum-exp, φ' is the softmax.
     i, lam, slope : Tensor
-        For each term with a ψ: the entry or group, the entry of λ, and at least |aψ' ∂u/∂λ|.
+        For each term with a ψ: the index of its entry or group, the index in λ, and a bound on |aψ' ∂u/∂λ|.
     """
 
     z: Affine
@@ -49,24 +49,24 @@ class Piece:
     slope: Tensor
 
     def per_entry(self, x: Tensor) -> Tensor:
-        """A number of each group for each entry of z."""
+        """Expand a tensor with one number for each group to the entries of z."""
         x = x.reshape(self.z.shape[:-1] if self.soft else self.z.shape)
         return x.unsqueeze(-1).expand(self.z.shape) if self.soft else x
 
     @property
     def selects(self) -> bool:
-        """Does each entry read one entry of w?"""
+        """Whether each entry of z depends on one entry of w."""
         return self.z.X is None and not self.soft
 
     def along(self, values: Tensor) -> Tensor:
-        """Sums of non-negative numbers of terms by entry or group, rounded up."""
+        """Return the sums of non-negative values of terms over each entry or group, rounded up."""
         count = self.weight.lo.numel()
         sums = torch.zeros(count, dtype=torch.float64).index_add(0, self.i, values)
         return sums * (1 + gamma(len(values) + 2)) * LOOSE
 
 
 def piece_of(part: Part, centre: Tensor, lam: Tensor, radius: float, notes: dict[str, None]) -> Piece:
-    """A part at λ and over the ball of this radius around the centre. `notes` gains what has to be said of it."""
+    """Evaluate a part at λ and over the ball of this radius around the centre. Remarks are added to `notes`."""
     phi = part.phi
     assert phi is not None
     count = phi.shape.numel()

@@ -1,4 +1,4 @@
-"""What the estimators of one problem at one λ share."""
+"""The data that the estimators of one problem at one λ share."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from boundcheck.progress import Progress
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """A problem with its solution, and what is found of it when it is first needed."""
+    """A problem with its solution, and results that are computed when they are first needed."""
 
     problem: Problem
-    prepared: Prepared  # for λ as the only row
+    prepared: Prepared  # has one row, λ
     solution: ReferenceSolution
     spend: Spend
     tell: Progress
 
     @cached_property
     def shape(self) -> Structure:
-        """Which derivatives are the same for all w."""
+        """The derivatives that are the same for all w."""
         return constant_derivatives.find(self.problem)
 
     @cached_property
@@ -55,27 +55,27 @@ class Setting:
 
     @cached_property
     def fixed_point(self) -> FixedPoint | str:
-        """A proof that w* is next to the computed one; or why there is none."""
+        """A proof that w* is near the computed w*, or the reason for having none."""
         return fixed_point_certificate.certify(self.program, self.solution, step_constant(self.problem))
 
     @cached_property
     def point(self) -> AtPoint | str:
-        """The derivatives at the computed w*, from the program; or why there are none."""
+        """The derivatives at the computed w* from the program, or the reason for having none."""
         return at_point(self.program, self.w_star, step_constant(self.problem))
 
     @property
     def encloses(self) -> bool:
-        """Are matrices small enough for balls of them?"""
+        """Whether the matrices are small enough to be enclosed in balls."""
         return at_solution.forms_matrices(self.problem) and rounding_proof_matrices.are_small(self.problem)
 
     @cached_property
     def of_phi(self) -> OfPhi | NoProof | None:
-        """Balls of ∂₁Φ and ∂₂Φ at w*; None where they would take too long."""
+        """The balls of ∂₁Φ and ∂₂Φ at w*; None if they would take too long."""
         return rounding_proof_matrices.of_phi(self.problem, self.w_star) if self.encloses else None
 
     @cached_property
     def least(self) -> float | None:
-        """The least singular value of I − ∂₁Φ(w*), as computed; None where there is no matrix."""
+        """The computed smallest singular value of I − ∂₁Φ(w*); None if there is no matrix."""
         if not isinstance(self.problem.known, ClosedForms) and isinstance(self.point, AtPoint):
             return float(torch.linalg.svdvals(self.point.A.value)[-1])
         if not isinstance(self.of_phi, OfPhi):
@@ -88,7 +88,7 @@ class Setting:
         return self.solution.w[0]
 
     def supremum(self, name: str, region: Region, number: int = 0, of: int = 1) -> Constant:
-        """What ascent finds of it, from below; it is the constant of this number, of so many that are measured."""
+        """Return a lower estimate of a constant by ascent. `number` and `of` count the constants, for the progress."""
         which = f" ({number + 1} of {of})" if of > 1 else ""
         self.tell(f"measuring constants: {name}{which}", number, of)
         problem, prepared = self._quick
@@ -96,12 +96,12 @@ class Setting:
 
     @cached_property
     def _quick(self) -> tuple[Problem, Prepared]:
-        """The problem with formulas, for what is measured."""
+        """The problem with formulas for its derivatives, which measurements use."""
         problem = quick(self.problem)
         return problem, self.prepared if problem is self.problem else Prepared(problem, problem.lam[None])
 
     def region(self, ball: str, peak: float, D: float, r_0: float) -> Region:
-        """The ball of the paper, or the one around w*."""
+        """Return the ball of the paper or the ball around w*."""
         if ball == BallKind.PAPER:
             return Region("0", torch.zeros_like(self.w_star), 2 * D)
         return Region("w_star", self.w_star, peak * r_0)

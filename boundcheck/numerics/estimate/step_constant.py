@@ -14,11 +14,11 @@ from boundcheck.numerics.estimate.rounding_proof import NoProof
 from boundcheck.numerics.program.rounding_rules.ball import Ball
 from boundcheck.side import Side
 
-NOTHING = 1e-9  # rounding, relative to a constant, with which it still counts as exact
+NOTHING = 1e-9  # a constant counts as exact if its relative rounding is at most this
 
 
 def step_constant(problem: Problem) -> Constant | None:
-    """α at the λ of the problem: a number that was given is exact; one that was computed from λ is enclosed."""
+    """Return α at the λ of the problem; None if Φ has no step. A given number is exact, a computed α is enclosed."""
     if problem.step_at is None:
         return None
     how, value = "the step of Φ = w − α∇₁ℓ", problem.step_at(problem.prepare(problem.lam))
@@ -38,7 +38,7 @@ def _off(ball: Ball, value: Tensor) -> float:
 
 @lru_cache(maxsize=32)
 def step_rounding(problem: Problem) -> float:
-    """How far α, of exact arithmetic or as it was computed, may be from the value of an exact `step_constant`."""
+    """Return a bound on the distance of the exact and of the computed α from the value of an exact `step_constant`."""
     value = None if problem.step_at is None else problem.step_at(problem.prepare(problem.lam))
     if not isinstance(value, Tensor):
         return 0.0

@@ -1,4 +1,4 @@
-"""q, L_E, L_Φ, ν₁, ν₂, η₁ and η₂ of a problem of which nothing is known but its functions: suprema from below."""
+"""Lower estimates of the suprema q, L_E, L_Φ, ν₁, ν₂, η₁ and η₂, from the functions of a problem alone."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from boundcheck.numerics.estimate.effort import Spend, provenance_of
 from boundcheck.numerics.estimate.supremum_search import Effort, Search
 from boundcheck.side import Side
 
-# without a budget: products until this many numbers were handled, within limits
+# Without a budget, the number of products is NUMBERS/(d + n), within these limits.
 FEWEST_PRODUCTS, MOST_PRODUCTS, NUMBERS = 200, 20_000, 400_000_000
 EFFORT = Effort()
 
 
 @dataclass(frozen=True)
 class SupremumOf:
-    """sup ‖F(w)‖ over a region, or if `calm` sup ‖F(w) − F(w*)‖/‖w − w*‖."""
+    """The supremum sup ‖F(w)‖ over a region, or with `calm` sup ‖F(w) − F(w*)‖/‖w − w*‖."""
 
     derivative: Derivative
     calm: bool = False
@@ -50,39 +50,41 @@ def supremum(
     name: str, problem: Problem, prepared: Prepared, region: Region, w_star: Tensor | None = None,
     effort: Effort = EFFORT,
 ) -> Supremum:  # fmt: skip
-    """The best value of a constant that projected ascent from many starts finds.
+    """Return the largest value of a constant that projected ascent from many starts finds.
 
     Parameters
     ----------
     name : str
         One of `NAMES`.
     problem : Problem
+        The problem.
     prepared : Prepared
-        For one λ, or for a row of it.
+        The prepared λ: one vector, or one row.
     region : Region
-        Where the supremum is taken.
+        The region over which the supremum is taken.
     w_star : Tensor, optional
-        w(λ). ν and η need it; for the others it is a start.
+        w(λ). It is required for ν and η; for the others it is a start.
     effort : Effort
+        The number of starts, the budget and the seed.
 
     Returns
     -------
     Supremum
-        A value that is attained, hence one from below.
+        A value that is attained, so a lower estimate.
 
     Raises
     ------
     InputError
-        If the region has no finite radius, or does not hold w* where that is needed.
+        If the radius of the region is not finite, or if the region must contain w* and does not.
     DivergenceError
         If the derivative is not finite at a point of the region.
     """
-    sought = SUPREMA[name]
-    return Search(sought.derivative, problem, prepared, region, w_star, effort, calm=sought.calm).run()
+    spec = SUPREMA[name]
+    return Search(spec.derivative, problem, prepared, region, w_star, effort, calm=spec.calm).run()
 
 
 def measure(name: str, problem: Problem, prepared: Prepared, region: Region, w_star: Tensor, spend: Spend) -> Constant:
-    """The same as a `Constant`."""
+    """Return the lower estimate of a constant by ascent, as a `Constant`."""
     budget = spend.budget or max(FEWEST_PRODUCTS, min(MOST_PRODUCTS, NUMBERS // (problem.d + problem.n)))
     best = supremum(name, problem, prepared, region, w_star, Effort(seed=spend.seed, budget=budget))
     many = f"{best.starts} starts (spread {100 * best.spread:.2g} %)"

@@ -1,8 +1,8 @@
-"""Search for the supremum of a function over a region: a lower bound on it.
+"""Search for a supremum over a region. The result is a lower bound on the supremum.
 
-F is ∂₁Φ, ∂₂Φ, ∇₁E or ∇₂E. Looked for is sup ‖F(w)‖, or calmness at w*, sup ‖F(w) − F(w*)‖/‖w − w*‖. As w tends to w*
-along a the latter is the derivative of F at w*, T[v, u, a], whose norm is found by improving one of its vectors at a
-time; from there, and from many other starts, w climbs.
+F is ∂₁Φ, ∂₂Φ, ∇₁E or ∇₂E. The search is for sup ‖F(w)‖, or for calmness at w*: sup ‖F(w) − F(w*)‖/‖w − w*‖. As w tends
+to w* along a direction a, the quotient tends to the derivative T[v, u, a] of F at w*. Its norm is maximised over one
+vector at a time. The ascent in w starts near w* along the best directions, and at many other points.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ from boundcheck.numerics.solvers import lower_level
 
 @dataclass(frozen=True)
 class Budget:
-    """How a search divides its products: lengths of its loops, and when it stops."""
+    """The lengths of the loops of a search, and its stopping criteria."""
 
-    cells: int = 4_000_000  # numbers in the vectors of all rows, at most; there are two rows even so
-    top: int = 10  # steps of conjugate gradients in v, in a round
-    steps: int = 15  # steps of ascent in w, in a round
-    cycles: int = 8  # over the vectors of T, before it is seen whether that still helps
-    limit_share: int = 3  # the norm of T may take one product in this many
+    cells: int = 4_000_000  # the most numbers in the vectors of all rows; there are always at least two rows
+    top: int = 10  # steps of conjugate gradients in v in each round
+    steps: int = 15  # steps of ascent in w in each round
+    cycles: int = 8  # cycles over the vectors of T between two tests of convergence
+    limit_share: int = 3  # the norm of T may use at most 1/limit_share of the products
     informed: int = 8  # one row in this many starts from the best directions of T
-    rounds: int = 4  # keep only as many rows as can afford this many more rounds …
-    fewest: int = 4  # … but at least this many
-    iterates: int = 16  # of the lower level, of which w_1, w_2, w_4, … are starts
-    close: float = 1e-3  # of the largest distance from w*: nearer to it, differences would be rounding
-    rtol: float = 1e-7  # a round that improves the best value by less is the last one …
-    others: float = 1e-4  # … unless a row that is behind gains more than this, relative to the best value
+    rounds: int = 4  # keep only as many rows as can afford this many more rounds
+    fewest: int = 4  # but keep at least this many rows
+    iterates: int = 16  # number of iterates of the lower level, of which w_1, w_2, w_4, … are starts
+    close: float = 1e-3  # least distance of starts from w*, relative to the largest; closer, differences are rounding
+    rtol: float = 1e-7  # a round that improves the best value by less than this is the last one
+    others: float = 1e-4  # but the search continues if another row gains more than this, relative to the best value
     fixed: int = 13  # products of a row in the first round that do not depend on the lengths of the loops
     least: int = 40  # products of a row if all loops have length 1; with fewer, one point is evaluated
-    one_look: int = 5  # products of that look, at most, besides those that improve v
+    one_look: int = 5  # the most products for the evaluation of one point, besides those that improve v
 
     @property
     def limit(self) -> int:
-        """Products of a row in the first cycles over the vectors of T, at most."""
+        """The most products of a row in the first cycles over the vectors of T."""
         return self.cycles * 3 * 4 + 4
 
     @property
     def needed(self) -> int:
-        """Products of a row in the first cycles and the first round, at most."""
+        """The most products of a row in the first cycles and the first round."""
         return self.limit + (self.top + 1) * 4 + (self.steps + 1) * 5
 
 
@@ -70,7 +70,7 @@ BUDGET = Budget()
 
 @dataclass(frozen=True)
 class Effort:
-    """Rows that climb (fewer where vectors are very long), products at most, and the seed of the random starts."""
+    """The number of starts (fewer are used if vectors are very long), the most products, and the random seed."""
 
     starts: int = 32
     budget: int = 20_000
@@ -83,13 +83,13 @@ class Effort:
             raise InputError(f"budget must be at least 1 product (got {self.budget})")
 
     def shortened(self, steps: int) -> int:
-        """Of a loop of so many steps, those that the budget leaves for a single start."""
+        """Return the number of steps of a loop that the budget allows for a single start, at most `steps`."""
         return max(1, min(steps, steps * (self.budget - BUDGET.fixed) // (BUDGET.needed - BUDGET.fixed)))
 
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """‖T[v, ·, a]‖ for unit rows v and a, the highest first."""
+    """‖T[v, ·, a]‖ for unit rows v and a, sorted with the largest first."""
 
     a: Tensor
     v: Tensor
@@ -97,26 +97,29 @@ class Limit:
 
 
 class Search:
-    """Rows of points w, with unit vectors v, that climb: `start`, then `round` until `is_over`, then `result`.
+    """Ascent of rows of points w and unit vectors v: `start`, then `round` until `is_over`, then `result`.
 
     Parameters
     ----------
     derivative : Derivative
-        F.
+        The derivative F.
     problem : Problem
+        The problem.
     prepared : Prepared
-        For one λ, or for a row of it.
+        The prepared λ: one vector, or one row.
     region : Region
+        The region over which the supremum is taken.
     w_star : Tensor, optional
-        A start if it is given; needed if `calm`.
+        A start if given; required if `calm` is True.
     effort : Effort
+        The number of starts, the budget and the seed.
     calm : bool
-        Look for sup ‖F(w) − F(w*)‖/‖w − w*‖, not for sup ‖F(w)‖.
+        If True, search for sup ‖F(w) − F(w*)‖/‖w − w*‖, otherwise for sup ‖F(w)‖.
 
     Raises
     ------
     InputError
-        If the region has no finite radius, or does not hold w*.
+        If the radius of the region is not finite, or if the region must contain w* and does not.
     """
 
     def __init__(
@@ -137,25 +140,25 @@ class Search:
         self._base = w_star if calm else None
         self._origin = region.point if self._base is None else self._base
         eps = torch.finfo(problem.dtype).eps
-        apart, size = torch.stack(((self._origin - region.point).norm(), self._origin.norm())).cpu().tolist()
-        if apart > region.radius + eps**0.5 * size:
+        distance, size = torch.stack(((self._origin - region.point).norm(), self._origin.norm())).cpu().tolist()
+        if distance > region.radius + eps**0.5 * size:
             raise InputError(
-                f"{problem.name}: w* is at distance {apart:.3g} from the centre of the region, whose radius is "
+                f"{problem.name}: w* is at distance {distance:.3g} from the centre of the region, whose radius is "
                 f"{region.radius:.3g}; give a region that holds w*"
             )
         self._rtol = max(BUDGET.rtol, 8 * eps)
-        self._reach = region.radius + apart
+        self._reach = region.radius + distance
         self._floor = max(BUDGET.close * self._reach, eps**0.5 * size) or 1.0
         self._best, self._median = -math.inf, -math.inf
         self._converged = self._exhausted = False
 
     @property
     def is_over(self) -> bool:
-        """Did the last round bring nothing, or would another one cost more than is left?"""
+        """Whether the last round gave no improvement, or the budget is too small for another round."""
         return self._converged or self._exhausted
 
     def run(self) -> Supremum:
-        """The whole search."""
+        """Run the whole search."""
         if self._effort.budget < BUDGET.least:
             return self.one_look()
         self.start()
@@ -164,7 +167,7 @@ class Search:
         return self.result()
 
     def one_look(self) -> Supremum:
-        """The value at one point, with v improved as far as the budget goes."""
+        """Evaluate one point, and improve v within the budget."""
         w, v = self._draws.points(self._region, 1), self._draws.directions(1, self._field.width)
         products_per_step = 2 if self._base is None else 4
         steps = (self._effort.budget - BUDGET.one_look) // products_per_step - 1
@@ -174,7 +177,7 @@ class Search:
         return Supremum(value, 0.0, 1, self._field.spent, False)
 
     def start(self) -> None:
-        """Put the rows at points that are known to matter, and at random ones."""
+        """Place the rows at informed starts and at random points."""
         region, draws, count, width = self._region, self._draws, self._count, self._field.width
         limit = self._limit(draws.directions(count, self._problem.d), draws.directions(count, width))
         directions = max(1, count // BUDGET.informed)
@@ -182,22 +185,22 @@ class Search:
         if self._base is not None:
             too_close = (w - self._base).norm(dim=-1, keepdim=True) < self._floor
             w = torch.where(too_close, draws.points(region, count), w)
-        self._kept = torch.arange(count, device=w.device)  # the starts that the rows come from
-        v = limit.v[self._kept % directions] + draws.directions(count, width) / 2
+        self._start_of_row = torch.arange(count, device=w.device)  # the index of the start of each row
+        v = limit.v[self._start_of_row % directions] + draws.directions(count, width) / 2
         self._values = torch.zeros_like(limit.value) if self._base is None else limit.value  # the best of each start
         step = torch.full_like(w[:, :1], region.radius / 2)
         self._rows = Climb(w, v, step, torch.full_like(limit.value, -math.inf))
 
     def round(self) -> None:
-        """Improve v, then w and v together; the lowest rows do not go on."""
+        """Improve v, then w and v together, and drop the rows with the smallest values."""
         field, rows, budget, spent = self._field, self._rows, self._effort.budget, self._field.spent
         v = rows.v
         if field.width:
             v = top(partial(field.squared, rows.w, base=self._base), v, self._effort.shortened(BUDGET.top))
         steps = self._effort.shortened(BUDGET.steps)
         climb = ascend(self._objective, rows.w, v, self._region, rows.step, steps)
-        highest = torch.maximum(self._values[self._kept], climb.value)
-        self._values = self._values.index_copy(0, self._kept, highest)
+        highest = torch.maximum(self._values[self._start_of_row], climb.value)
+        self._values = self._values.index_copy(0, self._start_of_row, highest)
         before, gained = self._best, (climb.value - rows.value).max()
         self._best, self._median, gain = self._watch.check(self._values.max(), self._values.median(), gained)
         self._converged = self._best - before <= self._rtol * self._best and gain <= BUDGET.others * self._best
@@ -205,17 +208,20 @@ class Search:
         round_cost = (field.spent - spent) // len(rows.w)
         affordable = (budget - field.spent) // (BUDGET.rounds * round_cost)
         order = climb.value.argsort(descending=True)[: max(BUDGET.fewest, affordable)]
-        self._kept = self._kept[order]
+        self._start_of_row = self._start_of_row[order]
         self._rows = Climb(climb.w[order], climb.v[order], climb.step[order], climb.value[order])
         self._exhausted = field.spent + len(order) * round_cost > budget
 
     def result(self) -> Supremum:
-        """The best value so far."""
+        """Return the best value so far."""
         spread = (self._best - self._median) / self._best if self._best else 0.0
         return Supremum(self._best, spread, self._count, self._field.spent, self._converged)
 
     def _objective(self, w: Tensor, v: Tensor) -> Slopes:
-        """‖F(w)ᵀv‖, or the difference from w* over the distance; nearer than the floor, over that, which is less."""
+        """Return ‖F(w)ᵀv‖, or with a base w* ‖(F(w) − F(w*))ᵀv‖/max(‖w − w*‖, floor).
+
+        The floor makes the quotient smaller, so it remains a lower estimate.
+        """
         slopes = self._field.slopes(w, v, self._base)
         if self._base is None:
             return slopes
@@ -226,14 +232,15 @@ class Search:
         return Slopes(slopes.value / R[:, 0], slopes.by_w / R - lost, slopes.by_v / R)
 
     def _limit(self, a: Tensor, v: Tensor) -> Limit:
-        """The norm of the derivative T of F at the origin: in turn each of u, a and v is made the best for the others.
+        """Return ‖T‖ for the derivative T of F at the origin, by maximising over u, a and v in turn.
 
-        Unless T itself is looked for, rows where it is not finite stay as they came.
+        If the search is for sup ‖F(w)‖, rows whose value is not finite keep their initial vectors. If it is for
+        calmness, such a value is an error.
         """
-        field, effort, drawn = self._field, self._effort, (a, v)
+        field, effort, initial = self._field, self._effort, (a, v)
         w, cycles = self._origin.expand(len(a), -1), effort.shortened(BUDGET.cycles)
-        best, settled = -math.inf, False
-        while not settled:
+        best, finished = -math.inf, False
+        while not finished:
             if field.width:
                 for _ in range(cycles):
                     u = unit(field.slots(w, v, None, a).by_u)
@@ -246,32 +253,32 @@ class Search:
             if self._base is not None:
                 self._watch.look(value, w)
             value = torch.where(finite, value, 0)
-            a, v = (torch.where(finite[:, None], x, x_drawn) for x, x_drawn in zip((a, v), drawn, strict=True))
+            a, v = (torch.where(finite[:, None], x, x_drawn) for x, x_drawn in zip((a, v), initial, strict=True))
             before, best = best, self._on_host(value.max())
             is_over = field.spent + len(a) * BUDGET.limit > effort.budget // BUDGET.limit_share
-            settled = best - before <= self._rtol * best or is_over
+            finished = best - before <= self._rtol * best or is_over
         order = value.argsort(descending=True)
         return Limit(a[order], v[order], value[order])
 
     def _on_host(self, value: Tensor) -> float:
-        """A value of T as a number; if T is looked for, the error where it was not finite."""
+        """Return a value of T as a number. If the search is for calmness, raise an error if T was not finite."""
         numbers: list[float] = value[None].cpu().tolist() if self._base is None else self._watch.check(value)
         return numbers[0]
 
     def _informed(self, a: Tensor) -> list[Tensor]:
-        """Starts that are known to matter, along the directions a and from the iterates of the lower level."""
+        """Return informed starts: along the directions a, w*, w_0 and iterates of the lower level."""
         origin = self._origin
         if self._base is None:
             points = [origin, origin + a[:1], origin - a[:1]]
         else:
             points = [origin + a, origin - a, origin + a / 2]
-        known = [] if self._w_star is None else [self._w_star]
-        return [*points, *known, self._problem.w0, _iterates(self._problem, self._prepared)]
+        solution = [] if self._w_star is None else [self._w_star]
+        return [*points, *solution, self._problem.w0, _iterates(self._problem, self._prepared)]
 
 
 def _iterates(problem: Problem, prepared: Prepared) -> Tensor:
-    """w_1, w_2, w_4, …"""
+    """Return the iterates w_1, w_2, w_4, …"""
     z = problem.dynamics.start(problem.w0)[None]
     states = list(lower_level.many(problem, prepared, z, BUDGET.iterates))
-    chosen = [states[2**i - 1] for i in range(int(math.log2(BUDGET.iterates)) + 1)]
-    return problem.dynamics.iterate(torch.cat(chosen))
+    selected = [states[2**i - 1] for i in range(int(math.log2(BUDGET.iterates)) + 1)]
+    return problem.dynamics.iterate(torch.cat(selected))

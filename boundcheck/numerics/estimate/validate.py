@@ -1,4 +1,4 @@
-"""Before anything is measured: is the problem a function, finite where it starts, with the derivatives it says?"""
+"""Tests of a problem before measurements: functions are deterministic and finite at w_0, derivatives are correct."""
 
 from __future__ import annotations
 
@@ -23,29 +23,31 @@ _CONFIRMED: WeakKeyDictionary[Problem, Confirmation] = WeakKeyDictionary()  # by
 
 @torch.no_grad()
 def check(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Confirmation:
-    """Refuses a problem whose functions are not finite at w_0, or give two answers to one question.
+    """Refuse a problem whose functions are not finite at w_0, not deterministic, or have wrong derivatives.
 
-    Derivatives by autograd are compared with finite differences; with `w_star`, w(λ), also ∂₂Φ. In between the
-    functions are asked again what they were asked first, as a mini-batch may change every few calls.
+    Derivatives by autograd are compared with finite differences; ∂₂Φ only if w(λ) is given. In between, the first
+    evaluations are repeated, because a minibatch may change every few calls.
 
     Parameters
     ----------
-    problem, lam
-        what is checked, and at which λ.
-    w_star
-        w(λ), if it is known already.
+    problem : Problem
+        The problem.
+    lam : Tensor
+        The λ at which it is tested.
+    w_star : Tensor, optional
+        w(λ), if it is known.
 
     Returns
     -------
     Confirmation
-        the derivatives that finite differences could not confirm.
+        The derivatives that finite differences could not confirm.
 
     Raises
     ------
     InputError
-        if a function is stochastic, or if numbers are so large or small that their products leave float64.
+        If a function is stochastic, or if numbers are so large or small that their products overflow or underflow.
     UserCodeError
-        if a function is not finite, or if a derivative is clearly not that of its function.
+        If a function is not finite, or if a derivative is clearly wrong.
     """
     ready = Prepared(problem, lam).ready
     answers = Answers.of(problem, lam, ready)
@@ -57,7 +59,7 @@ def check(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Confir
     try:
         confirmation = derivative_check.confirm(problem, lam, w_star, ask_again)
     except UserCodeError:
-        ask_again()  # then that is the reason
+        ask_again()  # if a function has changed, that is the reason
         raise
     _ANSWERS[problem] = answers
     if w_star is None and torch.equal(lam, problem.lam):
@@ -67,31 +69,31 @@ def check(problem: Problem, lam: Tensor, w_star: Tensor | None = None) -> Confir
 
 @torch.no_grad()
 def unchanged(problem: Problem) -> None:
-    """Refuses a problem whose functions say something else than in `check`; to be called during the work and after it.
+    """Refuse a problem whose functions return other values than in `check`. Call this during and after the work.
 
     Raises
     ------
     InputError
-        if a function is stochastic.
+        If a function is stochastic.
     """
     if problem in _ANSWERS:
         _ANSWERS[problem].refuse_if_changed(problem)
 
 
 def derivatives(problem: Problem) -> Confirmation:
-    """What `check` has just found of the derivatives; used once, as the functions may change before the next call."""
+    """Return the confirmation of the last `check`, or a new one. It is used once, because the functions may change."""
     confirmation = _CONFIRMED.pop(problem, None)
     return derivative_check.confirm(problem, problem.lam) if confirmation is None else confirmation
 
 
 @lru_cache(maxsize=8)
 def at_reference(problem: Problem, solution: ReferenceSolution) -> Confirmation:
-    """Whether ∂₂Φ is that of the function at a reference of one λ, which is that of the problem; asked once of each.
+    """Compare ∂₂Φ with finite differences at a reference for the λ of the problem. The result is cached.
 
     Raises
     ------
     InputError
-        if numbers there are so large or small that their products leave float64.
+        If numbers at the reference are so large or small that their products overflow or underflow.
     """
     number_range.refuse_solution(problem, solution.w[0], solution.v[0])
     return derivative_check.at_solution(problem, problem.lam, solution.w[0])

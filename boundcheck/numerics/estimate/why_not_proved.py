@@ -1,4 +1,4 @@
-"""Why the program of a problem does not prove a constant: the operation and the line, in one sentence."""
+"""The reason why the program of a problem does not prove a constant: the operation and the line, in one sentence."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from boundcheck.numerics.program.enclosure.site_notes import culprit
 from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.side import Side
 
-# the order of the derivative that each bounds, of a loss or of a map; and of E
+# The order of the derivative of a loss, of a map or of E that each constant bounds.
 OF_LOSS = {"mu": 2, "L": 2, "q": 2, "L_Phi": 2, "nu_1": 3, "nu_2": 3, "hat_rho_1": 3, "hat_rho_2": 3}
 OF_MAP = {"q": 1, "L_Phi": 1, "nu_1": 2, "nu_2": 2}
 OF_OUTER = {"L_E": 1, "eta_1": 2, "eta_2": 2}
-BY_STEP = frozenset(("q", "nu_1", "L_Phi", "nu_2"))  # of a gradient step: α times a derivative of ℓ
+BY_STEP = frozenset(("q", "nu_1", "L_Phi", "nu_2"))  # for a gradient step, these contain α times a derivative of ℓ
 BY_LAM = frozenset(("L_Phi", "nu_2", "hat_rho_2", "eta_2"))
 
 
 @dataclass(frozen=True, eq=False)
 class WhyNot:
-    """A proof over a region, and what came of it; `no_centre` says why nobody knows where its centre w* is."""
+    """A proof over a region and its results. `no_centre` says why the position of the centre w* is not proved."""
 
     proof: ProgramProof
     region: Region
@@ -32,15 +32,15 @@ class WhyNot:
     proved: Sequence[Constant]
     no_centre: str = ""
 
-    def told(self, constant: Constant) -> Constant:
-        """The constant, if it is an estimate with the reason why it is no more than that."""
+    def with_reason(self, constant: Constant) -> Constant:
+        """Return the constant; if it is an estimate, add the reason why it is not proved."""
         if constant.is_safe or constant.name not in (OF_LOSS | OF_OUTER if self.proof.has_loss else OF_MAP | OF_OUTER):
             return constant
         reason = self.reason(constant.name)
         return replace(constant, provenance=replace(constant.provenance, no_proof=reason)) if reason else constant
 
     def reason(self, name: str) -> str:
-        """Why a constant is not proved; empty if the program proves it."""
+        """Return the reason why a constant is not proved; empty if the program proves it."""
         problem, level = self.proof.problem, "outer" if name in OF_OUTER else "lower"
         by_name = {constant.name: constant for constant in self.proved}
         if level in self.proof.declined:
@@ -52,7 +52,7 @@ class WhyNot:
         if self.proof.has_loss and name in ("L_Phi", "nu_2") and not problem.frozen_step:
             return "the step size depends on λ, and is differentiated"
         if self.no_centre:
-            return f"the ball is around w*, and where that is has no proof: {self.no_centre}"
+            return f"the ball is around w*, whose position is not proved: {self.no_centre}"
         q = by_name.get("q")
         if name in OF_LOWER and q is not None and q.value >= 1:
             called = self.proof.called(level)

@@ -1,1 +1,1 @@
-"""Hypergradient solvers, one algorithm a file; `hypergradient.py` runs any of them by name."""
+"""Hypergradient solvers, one algorithm in each file; `hypergradient.py` runs any of them by name."""

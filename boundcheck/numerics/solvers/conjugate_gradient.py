@@ -1,4 +1,4 @@
-"""Conjugate gradient for (I − ∂₁Φᵀ)v = b with a symmetric positive definite matrix: one transposed product a step."""
+"""Conjugate gradient for (I − ∂₁Φᵀ)v = b with a symmetric positive definite matrix. A step takes one product."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers.krylov_error import KrylovError
 from boundcheck.numerics.solvers.result import LinearSolution
 
-SPENT = 1e-4  # stop at (‖r‖/‖b‖)² below this times ε²: r of the recursion shrinks further, the true residual does not
+SPENT = 1e-4  # stop if (‖r‖/‖b‖)² is below this times ε²: only the recursive r gets smaller then, not the true residual
 
 
 def solve(
     d1phi_T: Product, b: Tensor, k: int, v0: Tensor | None, tol: float | None, error: KrylovError | None = None
 ) -> LinearSolution:
-    """Exactly k steps; once the residual is rounding (`spent`), further steps change nothing.
+    """Do exactly k steps. After the residual has reached rounding (`spent`), further steps change nothing.
 
-    With `tol` and `error`, it stops where both the residual and the error are small enough, or at rounding.
+    With `tol`, stop when the residual is small enough. With `error` too, the error must also be small enough, or the
+    residual must have reached rounding.
     """
 
     def A(v: Tensor) -> Tensor:
@@ -31,7 +32,7 @@ def solve(
     p, rr = r, r @ r
     spent = SPENT * torch.finfo(b.dtype).eps ** 2 * (b @ b)
     target = None if tol is None else tol * b.norm()
-    curvatures, steps = [], []  # pᵀAp, where not positive means not definite; and whether there was a step
+    curvatures, steps = [], []  # pᵀAp, which is positive for a definite A, and whether the step changed v
     for done in range(k):
         small = target is not None and bool(rr.sqrt() <= target)
         if small and (error is None or error.allows(v, r, p) or not bool(rr > spent)):
@@ -59,21 +60,21 @@ def solve(
 
 
 def refuse_unless_symmetric(linearised: Linearisation, problem: Problem, seed: int = 0) -> None:
-    """Refuse a matrix that is not symmetric, or not definite, by two random products; this succeeds almost surely.
+    """Refuse a matrix that is not symmetric, or is found to be not positive definite, by two random products.
 
-    At one point, or at rows of points. For a random pair, uᵀAv − vᵀAu is zero if A is symmetric and otherwise differs
-    from zero with probability one.
+    The linearisation is at one point or at rows of points. For random u and v, uᵀAv − vᵀAu is zero if A is symmetric,
+    and otherwise differs from zero with probability one.
     """
     name = problem.name
     if problem.symmetric is False:
         raise AssumptionError(f"{name}: ∂₁Φ is declared not symmetric, so CG does not apply; use aid-cgn")
-    tried = symmetry.trial(linearised, seed)
-    if not tried.is_symmetric:
+    trial = symmetry.trial(linearised, seed)
+    if not trial.is_symmetric:
         raise AssumptionError(
-            f"{name}: ∂₁Φ is not symmetric (uᵀ∂₁Φv − vᵀ∂₁Φu = {float(tried.gap):.2e} for random u, v), so CG does not "
+            f"{name}: ∂₁Φ is not symmetric (uᵀ∂₁Φv − vᵀ∂₁Φu = {float(trial.gap):.2e} for random u, v), so CG does not "
             "apply; use aid-cgn"
         )
-    u, v, Yu, Yv = tried.u, tried.v, tried.Yu, tried.Yv
+    u, v, Yu, Yv = trial.u, trial.v, trial.Yu, trial.Yv
     along = torch.minimum((u * (u - Yu)).sum(-1).min(), (v * (v - Yv)).sum(-1).min())
     if not bool(along > 0):
         raise not_definite(float(along), f"{name}: uᵀ(I − ∂₁Φᵀ)u for a random u")

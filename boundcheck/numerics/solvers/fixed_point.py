@@ -1,4 +1,4 @@
-"""Fixed-point iteration for (I − ∂₁Φᵀ)v = b: one transposed product a step."""
+"""Fixed-point iteration for (I − ∂₁Φᵀ)v = b. A step takes one transposed product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hypergradient`: one call of any solver by name, with exactly the steps asked for."""
+"""`hypergradient`: one run of any solver by name, with exactly the requested steps."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from boundcheck.numerics.solvers.krylov_error import KrylovError
 from boundcheck.numerics.solvers.result import COMPLETED, Hypergradient, LinearSolution, Residuals
 
 MODES = ("auto", "reverse", "checkpoint", "forward")
-GRAPH_BUDGET = 1 << 30  # bytes that back-propagation may keep before checkpoints are used
-GRAPH_COPIES = 8  # tensors of the size of the state that a step is taken to keep
+GRAPH_BUDGET = 1 << 30  # the most bytes that back-propagation stores without checkpoints
+GRAPH_COPIES = 8  # assumed number of tensors of the size of the state that a step stores
 
 
 @on_few_threads
@@ -47,13 +47,13 @@ def hypergradient(
     tol: float | None = None,
     mode: str = "auto",
 ) -> Hypergradient:
-    """One run of a hypergradient method, with exactly the steps asked for.
+    """Run a hypergradient method once, with exactly the requested steps.
 
-    `boundcheck.hypergradient` explains the parameters, the result and the errors.
+    `boundcheck.hypergradient` documents the parameters, the result and the errors.
     """
     require_problem(problem)
-    asked = named(method, k)
-    methods.refuse_random(asked, "give it to boundcheck.hypergradient, which takes a seed and steps")
+    requested = named(method, k)
+    methods.refuse_random(requested, "give it to boundcheck.hypergradient, which takes a seed and steps")
     if mode not in MODES:
         raise UnknownNameError.among("mode", mode, MODES)
     if tol is not None and not 0 < tol < math.inf:
@@ -65,23 +65,23 @@ def hypergradient(
     else:
         problem.checked(problem.lam, "lam")
     t = methods.count(t, "t")
-    if asked.name == "exact":
+    if requested.name == "exact":
         for name, value in (("w0", w0), ("v0", v0), ("tol", tol)):
             if value is not None:
                 raise InputError(f"exact iterates to machine precision and takes no {name}; leave it out")
         return _exact(quick(problem))
-    if mode != "auto" and not asked.unrolls:
-        raise InputError(f"mode = {mode!r} is how ITD differentiates; {asked.name} takes none")
+    if mode != "auto" and not requested.unrolls:
+        raise InputError(f"mode = {mode!r} is how ITD differentiates; {requested.name} takes none")
     problem = quick(problem)
     prepared = Prepared(problem, problem.lam)
     z0 = problem.dynamics.start(problem.w0 if w0 is None else problem.checked(w0, "w0"))
-    if asked.unrolls:
+    if requested.unrolls:
         if v0 is not None:
-            raise InputError(f"v0 is the start of a linear solver, and {asked.name} has none; leave v0 out")
-        result = _itd(problem, prepared, z0, t, asked, tol, mode)
+            raise InputError(f"v0 is the start of a linear solver, and {requested.name} has none; leave v0 out")
+        result = _itd(problem, prepared, z0, t, requested, tol, mode)
     else:
         v0 = None if v0 is None else problem.checked(v0, "v0")
-        result = _aid(problem, prepared, z0, t, asked, v0, tol)
+        result = _aid(problem, prepared, z0, t, requested, v0, tol)
     if not bool(torch.isfinite(result.w).all()):
         raise lower_level.explain_divergence(problem, prepared.ready, z0, t)
     if not bool(torch.isfinite(result.value).all() & (result.v is None or torch.isfinite(result.v).all())):
@@ -90,7 +90,7 @@ def hypergradient(
 
 
 def named(method: str, k: int | None) -> Method:
-    """The method with its k, which is given once at most."""
+    """Return the method with its k, which may be given in `method` or in `k`, but not in both."""
     text = str(method)
     if k is None:
         return methods.parse(text)
@@ -105,12 +105,12 @@ def _itd(
 ) -> Hypergradient:
     stopped = ""
     if tol is not None:
-        ended = lower_level.run(problem, prepared.ready, z0, t, tol)
-        t, stopped = ended.t, ended.stopped
+        lower = lower_level.run(problem, prepared.ready, z0, t, tol)
+        t, stopped = lower.t, lower.stopped
     through = method.steps(t)
     if mode == "auto":
-        kept = GRAPH_COPIES * through * z0.numel() * z0.element_size()
-        mode = "reverse" if kept <= GRAPH_BUDGET else "forward" if problem.n == 1 else "checkpoint"
+        graph_bytes = GRAPH_COPIES * through * z0.numel() * z0.element_size()
+        mode = "reverse" if graph_bytes <= GRAPH_BUDGET else "forward" if problem.n == 1 else "checkpoint"
     if mode == "forward":
         unrolled = unrolling.forward(problem, prepared, z0, t, through)
     else:
@@ -134,26 +134,26 @@ def _aid(
     problem: Problem, prepared: Prepared, z0: Tensor, t: int, method: Method, v0: Tensor | None, tol: float | None
 ) -> Hypergradient:
     ready = prepared.ready
-    ended = lower_level.run(problem, ready, z0, t, tol)
-    w = problem.dynamics.iterate(ended.z)
+    lower = lower_level.run(problem, ready, z0, t, tol)
+    w = problem.dynamics.iterate(lower.z)
     linearised = linearise(problem, w, prepared)
     outer = outer_gradients(problem, w, prepared.leaves)
     if method.name == "aid-cg" and bool(torch.isfinite(w).all()):
         conjugate_gradient.refuse_unless_symmetric(linearised, problem)
-    solved = solve(method.name, linearised, outer.w, method.steps(t), v0, tol)
-    total = tuple(a + b for a, b in zip(outer.lam, linearised.d2_T(solved.v), strict=True))
-    residual_v = lower_level.length(solved.v - linearised.d1_T(solved.v) - outer.w)
+    solution = solve(method.name, linearised, outer.w, method.steps(t), v0, tol)
+    total = tuple(a + b for a, b in zip(outer.lam, linearised.d2_T(solution.v), strict=True))
+    residual_v = lower_level.length(solution.v - linearised.d1_T(solution.v) - outer.w)
     return Hypergradient(
         value=prepared.pull_back(total),
         method=str(method),
-        t=ended.t,
-        k=solved.k,
+        t=lower.t,
+        k=solution.k,
         residual=Residuals(float(lower_level.length(w - linearised.y.detach())), float(residual_v)),
-        status="; ".join(filter(None, (ended.stopped, solved.stopped))) or COMPLETED,
+        status="; ".join(filter(None, (lower.stopped, solution.stopped))) or COMPLETED,
         dynamics=problem.dynamics.name,
         linear_map=f"Φ of {problem.name}",
         w=w,
-        v=solved.v,
+        v=solution.v,
         layout=problem.lam_layout,
     )
 
@@ -162,9 +162,10 @@ def solve(
     name: str, linearised: Linearisation, b: Tensor, k: int, v0: Tensor | None = None, tol: float | None = None,
     error: KrylovError | None = None,
 ) -> LinearSolution:  # fmt: skip
-    """k steps of the linear solver of an AID method on (I − ∂₁Φᵀ)v = b.
+    """Do k steps of the linear solver of an AID method on (I − ∂₁Φᵀ)v = b.
 
-    The others than aid-fp compute ‖b‖², so a b whose square is no number is scaled by a power of two, which is exact.
+    All solvers except aid-fp compute ‖b‖². If it would overflow or underflow, b is scaled by a power of two, which is
+    exact.
     """
     if name == "aid-fp":
         return fixed_point.solve(linearised.d1_T, b, k, v0, tol)
@@ -178,7 +179,7 @@ def solve(
 
 
 def _unit_of_squares(b: Tensor) -> float:
-    """1, or a power of two near the length of a vector whose square leaves the range of its dtype."""
+    """Return 1, or a power of two near the size of the vector if its square leaves the range of its dtype."""
     info, size = torch.finfo(b.dtype), float(b.abs().max()) if b.numel() else 0.0
     if size == 0 or not math.isfinite(size) or math.sqrt(info.tiny) / info.eps < size < math.sqrt(info.max) * info.eps:
         return 1.0
@@ -206,7 +207,7 @@ def _exact(problem: Problem) -> Hypergradient:
 def _linear_divergence(
     problem: Problem, prepared: Prepared, failed: Hypergradient, v0: Tensor | None
 ) -> DivergenceError:
-    """Solve again with fewer steps, to say at which one the numbers stopped being finite."""
+    """Solve again with fewer steps, and return an error that names the first step whose result is not finite."""
     if failed.k is None or unrolls(failed.method):
         return DivergenceError(
             f"{problem.name}: {failed.method} is not finite at t = {failed.t}; reduce t or the step size"

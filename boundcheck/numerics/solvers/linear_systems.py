@@ -1,4 +1,4 @@
-"""Direct solves with A = I − ∂₁Φ, one matrix for each λ: as dense matrices, or as few data beside a diagonal."""
+"""Direct solves with A = I − ∂₁Φ, one matrix for each λ: dense, or as a diagonal plus a product of few data."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from torch import Tensor
 
 from boundcheck.numerics.bilevel.formulas import DataMatrix
 
-PIVOT = 4  # units of rounding, times √d, below which a pivot is 0
-REFINED = 2  # corrections for the residual: Woodbury's identity loses digits that dense pivots keep
+PIVOT = 4  # a pivot below this times √d units of rounding counts as 0
+REFINED = 2  # number of residual corrections, because Woodbury's identity loses more digits than dense pivots
 
 
 class System(Protocol):
-    """A for each of several rows."""
+    """The matrices A of several rows."""
 
     def solve(self, b: Tensor) -> Tensor:
-        """A⁻¹b for rows b; not finite where A is singular."""
+        """Return A⁻¹b for rows b; not finite if A is singular."""
         ...
 
     def solve_T(self, b: Tensor) -> Tensor:
-        """A⁻ᵀb for rows b, corrected for the residual."""
+        """Return A⁻ᵀb for rows b, with corrections for the residual."""
         ...
 
     def product_T(self, v: Tensor) -> Tensor:
-        """Aᵀv for rows v."""
+        """Return Aᵀv for rows v."""
         ...
 
     def is_singular(self) -> bool:
-        """Whether some A is singular to rounding, so that a solution with it means nothing."""
+        """Return whether some A is singular up to rounding, so that its solutions are meaningless."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """A as it is, of shape (rows, d, d)."""
+    """Dense matrices A, of shape (rows, d, d)."""
 
     A: Tensor
 
@@ -54,21 +54,21 @@ class Dense:
         return (self.A.mT @ v[..., None])[..., 0]
 
     def is_singular(self) -> bool:
-        """A pivot of its factors is not above the rounding of A = I − ∂₁Φ, which has the size of I or of ∂₁Φ."""
+        """Return whether a pivot is at most the rounding of A = I − ∂₁Φ, which has the size of I or of ∂₁Φ."""
         pivots = torch.linalg.lu_factor_ex(self.A)[0].diagonal(dim1=-2, dim2=-1).abs()
         rounding = PIVOT * self.A.shape[-1] ** 0.5 * torch.finfo(self.A.dtype).eps
         return not bool((pivots.amin(-1) > rounding * self.A.abs().amax((-2, -1)).clamp(min=1)).all())
 
 
 def is_few(U: Tensor) -> bool:
-    """Whether data U have so few rows that `FewData` is faster than `Dense`."""
+    """Return whether data U have so few rows that `FewData` is faster than `Dense`."""
     return 2 * len(U) <= U.shape[1]
 
 
 class FewData:
-    """A = diag(a) + Uᵀdiag(c)U with fewer rows of U than entries of a, none of them tiny.
+    """Matrices A = diag(a) + Uᵀdiag(c)U. U has fewer rows than a has entries, and no entry of a is tiny.
 
-    By Woodbury's identity A⁻¹b = y − diag(a)⁻¹Uᵀ(I + diag(c)U diag(a)⁻¹Uᵀ)⁻¹diag(c)Uy with y = diag(a)⁻¹b.
+    By Woodbury's identity, A⁻¹b = y − diag(a)⁻¹Uᵀ(I + diag(c)U diag(a)⁻¹Uᵀ)⁻¹diag(c)Uy with y = diag(a)⁻¹b.
     """
 
     def __init__(self, U: Tensor, c: Tensor, a: Tensor) -> None:
@@ -79,7 +79,7 @@ class FewData:
 
     @classmethod
     def of(cls, d1phi: object, rows: int) -> FewData | None:
-        """I − ∂₁Φ from the formula's result for columns (d, rows, 1); None unless it is such a matrix."""
+        """Return I − ∂₁Φ from the formula's result for columns (d, rows, 1); None if it has another form."""
         if not isinstance(d1phi, DataMatrix) or not is_few(d1phi.U):
             return None
         A = d1phi.remaining()
@@ -100,7 +100,7 @@ class FewData:
     solve_T = solve
 
     def is_singular(self) -> bool:
-        if bool((self.c >= 0).all()):  # `of` has refused tiny entries of `a`, and the data add to them
+        if bool((self.c >= 0).all()):  # no entry of `a` is tiny, and the data only add to them
             return False
         pivots = self._factors[0].diagonal(dim1=-2, dim2=-1).abs()
         rounding = PIVOT * pivots.shape[-1] ** 0.5 * torch.finfo(pivots.dtype).eps
@@ -116,11 +116,11 @@ class FewData:
 
 
 def _product(U: Tensor, v: Tensor) -> Tensor:
-    """Uv for each row v, and one U or one for each."""
+    """Return Uv for each row v, with one U for all rows or one for each."""
     return v @ U[0].mT if len(U) == 1 else (U @ v[..., None])[..., 0]
 
 
 def _rows(x: Tensor, rows: int, size: int) -> Tensor:
-    """`weight` or `diagonal` of a `DataMatrix` for columns (size, rows, 1), in shape (rows, size)."""
+    """Return `weight` or `diagonal` of a `DataMatrix` for columns (size, rows, 1) in shape (rows, size)."""
     x = x[..., 0] if x.dim() > 1 else x
     return (x.mT if x.dim() == 2 else x[..., None]).expand(rows, size)

@@ -1,4 +1,4 @@
-"""The lower-level iteration: z_t from z_0 by the problem's dynamics."""
+"""The lower-level iteration, which computes z_t from z_0 by the problem's dynamics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from boundcheck.numerics.bilevel.problem_types import Ready
 
 @dataclass(frozen=True, eq=False)
 class Lower:
-    """z_t after t steps."""
+    """The state z_t after t steps."""
 
     z: Tensor
     t: int
@@ -26,7 +26,7 @@ class Lower:
 
 
 def run(problem: Problem, ready: Ready, z: Tensor, t: int, tol: float | None = None) -> Lower:
-    """t steps, or fewer when `tol` is given and a step moves w by at most tol·max(1, ‖w‖)."""
+    """Do t steps. If `tol` is given, stop when a step moves w by at most tol·max(1, ‖w‖)."""
     with torch.no_grad():
         if tol is None:
             step = step_of(problem)
@@ -42,15 +42,15 @@ def run(problem: Problem, ready: Ready, z: Tensor, t: int, tol: float | None = N
 
 
 def step_of(problem: Problem) -> Callable[[Tensor, Ready], Tensor]:
-    """One step of the dynamics on its state; Φ itself, with nothing around it, for plain iterations."""
+    """Return the function that does one step of the dynamics; for plain iterations, Φ itself without a wrapper."""
     return problem.phi_at if problem.dynamics.step is FIXED_POINT.step else problem.psi_at
 
 
-TOGETHER = 10  # steps in one call of `vmap`
+TOGETHER = 10  # number of steps in one call of `vmap`
 
 
 def many(problem: Problem, prepared: Prepared, z: Tensor, t: int) -> Iterator[Tensor]:
-    """The states after 1 … t steps for several λ, a row for each; a single λ runs without `vmap`."""
+    """Yield the states after 1 … t steps for several λ, one in each row. A single λ runs without `vmap`."""
     single = len(z) == 1
     ready = prepared.leaves.at(0) if single else prepared.ready
     z, step = z[0] if single else z, step_of(problem)
@@ -67,19 +67,19 @@ def many(problem: Problem, prepared: Prepared, z: Tensor, t: int) -> Iterator[Te
         still = z.device.type == "cpu" and torch.equal(states[-1], states[-2] if len(states) > 1 else z)
         z = states[-1]
         yield from (z[None] for z in states) if single else states
-        if still:  # to the last bit: later steps do not move it
+        if still:  # the last step changed no bit, so no later step does
             yield from [z[None] if single else z] * (t - done - len(states))
             return
 
 
 def residual(problem: Problem, ready: Ready, w: Tensor) -> Tensor:
-    """‖w − Φ(w)‖."""
+    """Return ‖w − Φ(w)‖."""
     with torch.no_grad():
         return length(w - problem.phi_at(w, ready))
 
 
 def length(x: Tensor) -> Tensor:
-    """‖x‖ without overflow of the squares."""
+    """Return ‖x‖ without overflow or underflow of the squares."""
     largest = x.abs().max()
     scale = torch.where(largest > 0, largest, 1)
     norm: Tensor = scale * (x / scale).norm()
@@ -87,7 +87,7 @@ def length(x: Tensor) -> Tensor:
 
 
 def explain_divergence(problem: Problem, ready: Ready, z: Tensor, t: int) -> DivergenceError:
-    """Run again, looking at every step, to say at which one the numbers stopped being finite."""
+    """Run the iteration again, and return an error that names the first step whose result is not finite."""
     with torch.no_grad():
         for done in range(1, t + 1):
             z = problem.psi_at(z, ready)

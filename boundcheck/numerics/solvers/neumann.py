@@ -1,10 +1,10 @@
-"""The truncated Neumann series with a random length, of Ghadimi and Wang 2018: many independent runs at once.
+"""The truncated Neumann series with a random length of Ghadimi and Wang 2018, in many independent runs at once.
 
     w_{i+1} = w_i + η_i(Φ̂(w_i, ζ_i) − w_i)                     i < t
     v = K ∂₁Φ̂(w_t, ζ_1)ᵀ ⋯ ∂₁Φ̂(w_t, ζ_p)ᵀ ∇₁E(w_t)             p uniform on 0 … K − 1
     g = ∇₂E(w_t) + ∂₂Φ̂(w_t, ζ'')ᵀv
 
-Given w_t, the expectation of v is Σ_{j<K} (∂₁Φᵀ)^j ∇₁E(w_t), which is v_K of K fixed-point iterations from 0.
+For a given w_t, the expectation of v is Σ_{j<K} (∂₁Φᵀ)^j ∇₁E(w_t), the result v_K of K fixed-point iterations from 0.
 """
 
 from __future__ import annotations
@@ -39,32 +39,32 @@ def run_neumann(
 ) -> SidRuns:
     """Run the truncated Neumann series with a random length many times, with independent minibatches.
 
-    The chain of w is that of `run_sid` with the same seed and steps.
+    The iterates w_i are the same as in `run_sid` with the same seed and steps.
 
     Parameters
     ----------
     problem : Problem
         A problem with data.
     t : int
-        The steps for w.
+        The number of steps for w.
     K : int
-        The length of the series, from 1; a run has (K − 1)/2 products in the mean.
+        The length of the series, at least 1. A run has (K − 1)/2 products on average.
     steps : StepSchedule
-        The steps η_i for w.
+        The step sizes η_i for w.
     runs : int
-        How many runs.
+        The number of runs.
     seed : int
         The seed of all draws.
     w0 : Tensor of shape (d,) or (runs, d), optional
-        The start of w; that of the problem by default.
+        The start of w; by default the start of the problem.
     grid : sequence of (t, K), optional
-        Where results are asked for; at the given t and K only by default, which no point of the grid may exceed.
+        The points at which results are returned, none beyond `t` and `K`; by default (t, K) alone.
     pairs : bool
         Whether to continue each run from each w_t a second time, with other draws; False by default.
     memory : int
-        The budget in bytes; 1 GiB by default.
+        The memory budget in bytes; 1 GiB by default.
     progress : callable (what, done, of) -> None, optional
-        Called with what is being done, how much of it is done, and of how much.
+        Called with a description of the current stage, the amount done and the total.
 
     Returns
     -------
@@ -74,11 +74,11 @@ def run_neumann(
     Raises
     ------
     InputError
-        If the problem has no examples, or an argument cannot be used.
+        If the problem has no examples, or if an argument is not valid.
     DivergenceError
         If an iterate is not finite.
     UserCodeError
-        If a function of the user raises.
+        If a function of the user raises an error.
 
     Examples
     --------
@@ -98,13 +98,13 @@ def run_neumann(
 def _series(
     batches: MinibatchMaps, w: Tensor, b: Tensor, v: Tensor, ks: Sequence[int], draws: Draws, lengths: torch.Generator
 ) -> Iterator[Tensor]:
-    """The product for each length K, with lengths and minibatches of its own."""
+    """Yield the vectors v for each length K, with random lengths and minibatches of their own."""
     for K in ks:
         p, order = torch.randint(K, (len(w),), generator=lengths, device="cpu").sort(descending=True)
-        left = [int((p >= j).sum()) for j in range(1, K)]
+        counts = [int((p >= j).sum()) for j in range(1, K)]
         order = order.to(w.device)
         sorted_w, v = w[order], b[order]
-        for count in counted(left, "products of the Neumann series"):
+        for count in counted(counts, "products of the Neumann series"):
             indices = draws.take(w.device)[:count]
             if count:
                 v[:count] = batches.d1_T(sorted_w[:count], v[:count], indices)

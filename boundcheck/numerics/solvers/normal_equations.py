@@ -1,7 +1,7 @@
-"""Conjugate gradient on the normal equations AᵀAv = Aᵀb of Av = b, A = I − ∂₁Φᵀ.
+"""Conjugate gradient on the normal equations AᵀAv = Aᵀb of Av = b with A = I − ∂₁Φᵀ (CGLS).
 
-For any invertible A; a forward and a transposed product a step. The iterate minimises ‖b − Av‖ over the Krylov space of
-AᵀA (CGLS).
+A may be any invertible matrix. A step takes one forward and one transposed product. The iterate minimises ‖b − Av‖ over
+the Krylov space of AᵀA.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ def solve(
     d1phi_T: Product, d1phi: Product, b: Tensor, k: int, v0: Tensor | None, tol: float | None,
     error: KrylovError | None = None,
 ) -> LinearSolution:  # fmt: skip
-    """Exactly k steps; once the residual is rounding, further steps change nothing.
+    """Do exactly k steps. After the residual has reached rounding, further steps change nothing.
 
-    With `tol` and `error`, it stops where both the residual and the error are small enough, or at rounding.
+    With `tol`, stop when the residual is small enough, or has reached rounding. With `error` too, the error must also
+    be small enough.
     """
 
     def A(v: Tensor) -> Tensor:

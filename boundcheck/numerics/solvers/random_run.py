@@ -1,4 +1,4 @@
-"""One run of a method that draws minibatches, as a hypergradient like those of the other methods."""
+"""One run of a method that draws minibatches, with the same result type as the other methods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def random_run(
     problem: Problem, method: Method, t: int, *, seed: int, steps: StepSchedule, steps_v: StepSchedule,
     w0: Tensor | None = None, v0: Tensor | None = None,
 ) -> Hypergradient:  # fmt: skip
-    """One run of "sid" or "neumann". The residuals are those of Φ itself, on all examples."""
+    """Run "sid" or "neumann" once. The residuals are computed with Φ on all examples."""
     t = methods.count(t, "t")
     k = method.steps(t)
     if method.name == "sid":

@@ -1,7 +1,8 @@
 """The reference: w(λ) and ∇f(λ) to machine precision, with residuals that show the accuracy.
 
-w(λ) by Newton on w − Φ(w) = 0 from the closed form where there is one; then (I − ∂₁Φᵀ)v = ∇₁E. Up to d = `DENSE` with
-dense matrices, for many λ at once; above that matrix-free, with CG (on the normal equations unless ∂₁Φ is symmetric).
+w(λ) is computed by Newton's method on w − Φ(w) = 0, from the closed form if there is one. Then (I − ∂₁Φᵀ)v = ∇₁E is
+solved. Up to d = `DENSE`, this uses dense matrices, for many λ at once. For larger d it is matrix-free, with CG, or CG
+on the normal equations unless ∂₁Φ is symmetric.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ PLAIN = 50  # steps of Φ if a Newton step does not help
 
 
 class SingularError(DivergenceError):
-    """w(λ) has no derivative, as I − ∂₁Φ is singular there."""
+    """w(λ) has no derivative, because I − ∂₁Φ is singular there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +58,11 @@ class ReferenceSolution:
 
     @classmethod
     def of(cls, several: Sequence[ReferenceSolution]) -> ReferenceSolution:
-        """The rows of several solutions, one after the other."""
+        """Join the rows of several solutions."""
         return cls(*(torch.cat([getattr(solution, field.name) for solution in several]) for field in fields(cls)))
 
     def row(self, i: int) -> ReferenceSolution:
-        """The solution of the i-th λ only."""
+        """Return the solution of the i-th λ only."""
         return ReferenceSolution(*(getattr(self, field.name)[i : i + 1] for field in fields(self)))
 
 
@@ -69,27 +70,30 @@ class ReferenceSolution:
 def reference(
     problem: Problem, lams: Tensor, prepared: Prepared | None = None, path: Tensor | None = None
 ) -> ReferenceSolution:
-    """The exact hypergradient at every row of `lams`.
+    """Compute the exact hypergradient at every row of `lams`.
 
-    If Φ has several fixed points, it is one near the iterate after `START` steps of the dynamics.
+    If Φ has several fixed points, the result is for one near the iterate after `START` steps of the dynamics.
 
     Parameters
     ----------
     problem : Problem
-    lams : tensor of shape (λ, n)
+        The problem.
+    lams : Tensor of shape (λ, n)
+        One λ in each row.
     prepared : Prepared, optional
-        What the problem prepares for `lams`. It is not used if d > `DENSE`.
-    path : tensor of shape (λ, steps, state), optional
+        The prepared values for `lams`. They are not used if d > `DENSE`.
+    path : Tensor of shape (λ, steps, state), optional
         The states z_0, z_1, … of the dynamics, if they are known.
 
     Returns
     -------
     ReferenceSolution
+        One row for each λ.
 
     Raises
     ------
     DivergenceError
-        If no fixed point is found, or ∇f is not defined there.
+        If no fixed point is found, or if ∇f is not defined there.
     """
     if problem.d > DENSE:
         paths = [None if path is None else path[i : i + 1] for i in range(len(lams))]
@@ -99,7 +103,7 @@ def reference(
     phi = vmap(problem.phi_at)
 
     def differentiate(w: Tensor) -> System:
-        """I − ∂₁Φ at each w."""
+        """Return I − ∂₁Φ at each w."""
         eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
         d1phi = None
         if (formula := for_columns(problem.d1phi_T_at)) is not None:
@@ -116,14 +120,14 @@ def reference(
 
 
 def _shares_data(d1phi: DataMatrix) -> bool:
-    """Whether all λ have the same data U, and each column has `weight` and `diagonal` of its own."""
+    """Return whether all λ have the same data U, and each column has its own `weight` and `diagonal`."""
     one_U = d1phi.U.dim() == 2  # (data, d)
     own_weight, own_diagonal = d1phi.weight.dim() == 3, d1phi.diagonal.dim() == 3  # (…, λ, 1)
     return one_U and own_weight and own_diagonal
 
 
 def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: System) -> ReferenceSolution:
-    """The reference if w, a row for each λ, is the fixed point, with A = I − ∂₁Φ; the residuals say how near it is."""
+    """Return the reference for fixed points w, one in each row, with A = I − ∂₁Φ. Residuals show the accuracy of w."""
     outer = rows_outer(problem, w[:, None], prepared.leaves)
     b = outer.w[:, 0]
     v = A.solve_T(b)
@@ -142,50 +146,50 @@ def reference_at(problem: Problem, prepared: Prepared, w: Tensor, A: System) -> 
 
 
 def _start(problem: Problem, prepared: Prepared, path: Tensor | None) -> Tensor:
-    """`START` steps of the dynamics from w_0, so that Newton starts where the iterates go; w_0 if they diverge."""
+    """Do `START` steps of the dynamics from w_0, as a start for Newton's method; return w_0 if they diverge."""
     w0 = problem.w0.expand(len(prepared.lams), -1)
     if path is not None and path.shape[1] > START:
         z = path[:, START]
     else:
         *_, z = lower_level.many(problem, prepared, problem.dynamics.start(w0), START)
     w, phi = problem.dynamics.iterate(z), vmap(problem.phi_at)
-    left, before = ((x - phi(x, prepared.ready)).norm(dim=-1, keepdim=True) for x in (w, w0))
-    return torch.where(left <= FARTHER * before, w, w0)  # not where it is NaN
+    excess, before = ((x - phi(x, prepared.ready)).norm(dim=-1, keepdim=True) for x in (w, w0))
+    return torch.where(excess <= FARTHER * before, w, w0)  # w_0 too if `excess` is NaN
 
 
 def _newton(
     name: str, excess: Callable[[Tensor], Tensor], differentiate: Callable[[Tensor], System], w: Tensor
 ) -> tuple[Tensor, System]:
-    """A zero of w − Φ(w) for each row of w, and the derivative there.
+    """Return a zero of w − Φ(w) for each row of w, and the derivative there.
 
-    A row takes the largest part of the Newton step that lowers the residual, else `PLAIN` steps of Φ. It is done if
-    neither lowers it.
+    A row takes the largest tested part of the Newton step that lowers the residual, or `PLAIN` steps of Φ if no part
+    does. It is done when neither lowers the residual.
     """
     F = excess(w)
     tight = 4 * torch.finfo(w.dtype).eps
     for _ in range(NEWTON):
         A = differentiate(w)
-        step, part = A.solve(F), torch.ones_like(w[:, :1])  # not finite where A is singular, hence no better
+        step, part = A.solve(F), torch.ones_like(w[:, :1])  # the step is not finite if A is singular, hence not better
         near = F.norm(dim=-1) <= 1e3 * tight * w.norm(dim=-1).clamp(min=1)
         while True:
-            F_tried = excess(tried := w - part * step)
-            better = F_tried.norm(dim=-1) < F.norm(dim=-1)
+            F_trial = excess(w_trial := w - part * step)
+            better = F_trial.norm(dim=-1) < F.norm(dim=-1)
             if bool((better | near | (part[:, 0] <= SHORTEST)).all()):
                 break
             part = torch.where((better | near)[:, None], part, part / 2)
-        settled = F.norm(dim=-1) <= tight * w.norm(dim=-1)
-        if not bool((better & ~settled).any()):
+        converged = F.norm(dim=-1) <= tight * w.norm(dim=-1)
+        if not bool((better & ~converged).any()):
             if bool(near.all()):
                 return w, A
-            tried = w
+            w_trial = w
             for _ in range(PLAIN):
-                tried = tried - excess(tried)
-            F_tried = excess(tried)
-            better = F_tried.norm(dim=-1) < F.norm(dim=-1)
+                w_trial = w_trial - excess(w_trial)
+            F_trial = excess(w_trial)
+            better = F_trial.norm(dim=-1) < F.norm(dim=-1)
             if not bool(better.any()):
                 break
         take = better[:, None]
-        w, F = torch.where(take, tried, w), torch.where(take, F_tried, F)
+        w, F = torch.where(take, w_trial, w), torch.where(take, F_trial, F)
     raise _not_found(name, F)
 
 
@@ -223,10 +227,10 @@ def _matrix_free(problem: Problem, lam: Tensor, path: Tensor | None) -> Referenc
 def _inexact_newton(
     problem: Problem, excess: Callable[[Tensor], Tensor], ready: Any, w: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """A zero of w − Φ(w), and the residual there.
+    """Return a zero of w − Φ(w), and the residual there.
 
     The tolerance of a Newton step is the square root of the residual relative to ‖w‖. The step is halved until the
-    residual falls; if no part of it helps, `PLAIN` steps of Φ are tried.
+    residual falls. If no part of the step helps, `PLAIN` steps of Φ are tried.
     """
     eps = torch.finfo(w.dtype).eps
     F = excess(w)
@@ -237,27 +241,27 @@ def _inexact_newton(
         tol = min(LOOSE, float(F.norm() / w.norm().clamp(min=1)) ** 0.5)
         step = krylov(problem, Linearisation(problem.phi_at, w, ready), F, tol, transposed=False)
         part = 1.0
-        F_tried = excess(tried := w - step)
-        while part > SHORTEST and not bool(F_tried.norm() < (1 - 1e-4 * part) * F.norm()):
+        F_trial = excess(w_trial := w - step)
+        while part > SHORTEST and not bool(F_trial.norm() < (1 - 1e-4 * part) * F.norm()):
             part /= 2
-            F_tried = excess(tried := w - part * step)
-        if not bool(F_tried.norm() < F.norm()):
+            F_trial = excess(w_trial := w - part * step)
+        if not bool(F_trial.norm() < F.norm()):
             if bool(F.norm() <= 4e3 * eps * w.norm().clamp(min=1)):
                 return w, F
-            tried = w
+            w_trial = w
             for _ in range(PLAIN):
-                tried = tried - excess(tried)
-            F_tried = excess(tried)
-            if not bool(F_tried.norm() < F.norm()):
+                w_trial = w_trial - excess(w_trial)
+            F_trial = excess(w_trial)
+            if not bool(F_trial.norm() < F.norm()):
                 break
-        w, F = tried, F_tried
+        w, F = w_trial, F_trial
     if bool(F.norm() <= 4e3 * eps * w.norm().clamp(min=1)):
         return w, F
     raise _not_found(problem.name, F)
 
 
 def krylov(problem: Problem, linearised: Linearisation, b: Tensor, tol: float, *, transposed: bool) -> Tensor:
-    """(I − ∂₁Φᵀ)⁻¹b, or (I − ∂₁Φ)⁻¹b, to a residual of tol‖b‖."""
+    """Return (I − ∂₁Φᵀ)⁻¹b or, unless `transposed`, (I − ∂₁Φ)⁻¹b, with a residual of at most tol‖b‖ if possible."""
     symmetric = problem.symmetric
     if symmetric is None:
         symmetric = _is_symmetric(linearised, problem)
@@ -280,7 +284,7 @@ def _is_symmetric(linearised: Linearisation, problem: Problem) -> bool:
 
 
 def certificate(problem: Problem, solution: ReferenceSolution, lam: Tensor) -> Certificate | None:
-    """Rigorous distances, if the contraction constant of Φ is known."""
+    """Return bounds on the distances to the exact solutions, if the contraction constant of Φ is known."""
     if problem.contraction is None:
         return None
     gap = float(1 - problem.contraction(problem.prepare(lam)))

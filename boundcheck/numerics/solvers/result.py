@@ -1,4 +1,4 @@
-"""What a solver returns: the hypergradient, and what was really run to get it."""
+"""The results of solvers: a hypergradient with the steps that were done and its residuals."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from boundcheck.numerics.solvers import result_card
 
 @dataclass(frozen=True)
 class Residuals:
-    """How far a run is from the solution of both levels.
+    """The residuals of both levels.
 
     Attributes
     ----------
     w : float
         ‖w_t − Φ(w_t)‖.
     v : float or None
-        ‖(I − ∂₁Φᵀ)v_k − ∇₁E(w_t)‖; None where no linear system is solved.
+        ‖(I − ∂₁Φᵀ)v_k − ∇₁E(w_t)‖; None if no linear system is solved.
     """
 
     w: float
@@ -29,14 +29,14 @@ class Residuals:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Distances from the exact solutions, from the residuals and the contraction constant.
+    """Bounds on the distances from the exact solutions, from the residuals and the contraction constant.
 
     Attributes
     ----------
     w : float
-        At least ‖w − w(λ)‖.
+        Upper bound on ‖w − w(λ)‖.
     v : float
-        At least ‖v − (I − ∂₁Φ(w)ᵀ)⁻¹∇₁E(w)‖.
+        Upper bound on ‖v − (I − ∂₁Φ(w)ᵀ)⁻¹∇₁E(w)‖.
     """
 
     w: float
@@ -50,26 +50,26 @@ class Hypergradient:
     Attributes
     ----------
     value : Tensor of shape (n,)
-        The hypergradient as a flat vector; `grad` has it in the structure of the hyperparameters.
+        The hypergradient as a flat vector. `grad` is the same in the structure of the hyperparameters.
     method : str
         The method that was run, such as "aid-cg" or "aid-cg:10".
     t : int
-        The lower-level steps that were taken; 0 for "exact".
+        The number of lower-level steps that were done; 0 for "exact".
     k : int or None
-        The steps of the linear solver that were taken, or those that "itd-truncated" differentiated through; None for
-        "itd" and "exact".
+        The number of steps of the linear solver that were done, or of steps that "itd-truncated" differentiated
+        through; None for "itd" and "exact".
     residual : Residuals
-        How far from solved both levels are.
+        The residuals of both levels.
     status : str
-        "completed" if exactly the asked steps were taken; otherwise why it stopped, in words.
+        "completed" if exactly the requested steps were done; otherwise the reason why it stopped.
     dynamics : str
         The iteration that produced w_t, such as "gradient-descent".
     linear_map : str or None
-        Whose ∂₁Φ defines the linear system; None where none is solved.
+        The map whose ∂₁Φ defines the linear system; None if none is solved.
     w : Tensor of shape (d,)
         The last iterate w_t, for a warm start.
     v : Tensor of shape (d,) or None
-        The last iterate v_k of the linear solver, for a warm start; None where no linear system is solved.
+        The last iterate v_k of the linear solver, for a warm start; None if no linear system is solved.
     certificate : Certificate or None
         The certificate of "exact" if the contraction constant is known; None otherwise.
     layout : Layout or None
@@ -91,7 +91,7 @@ class Hypergradient:
 
     @property
     def grad(self) -> Any:
-        """The gradient in the structure of the hyperparameters: a dict by name for a module."""
+        """The gradient in the structure of the hyperparameters; for a module, a dict by name."""
         return self.value if self.layout is None else self.layout.unflatten(self.value)
 
     @property
@@ -123,9 +123,9 @@ class LinearSolution:
     v : Tensor of shape (d,)
         The iterate.
     k : int
-        The steps that were taken.
+        The number of steps that were done.
     stopped : str
-        Why the solver stopped before k steps; empty if it did not.
+        Why the solver stopped early; empty if it did not.
     """
 
     v: Tensor

@@ -1,4 +1,4 @@
-"""What a hypergradient shows of itself: its first numbers, and how far from solved both levels are."""
+"""The short text form of a hypergradient: its first numbers and the residuals of both levels."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from boundcheck.card import Card
 if TYPE_CHECKING:
     from boundcheck.numerics.solvers.result import Hypergradient
 
-FIRST = 4  # numbers of a vector that are shown
+FIRST = 4  # number of entries of a vector that are shown
 
 
 def vector(name: str, value: Tensor) -> str:
-    """The norm and the first numbers of a vector."""
+    """Return the norm and the first entries of a vector as text."""
     first = ", ".join(f"{x:.4g}" for x in value[:FIRST].tolist())
     more = ", …" if len(value) > FIRST else ""
     count = "1 number" if len(value) == 1 else f"{len(value)} numbers"
@@ -23,7 +23,7 @@ def vector(name: str, value: Tensor) -> str:
 
 
 def card(g: Hypergradient) -> Card:
-    """The vector, what was run, and the residuals."""
+    """Return the card of a hypergradient: the method with its steps, the vector and the residuals."""
     k = "" if g.k is None else f", k = {g.k}"
     residual = f"residual of the lower level {g.residual.w:.2e}"
     if g.residual.v is not None:

@@ -1,10 +1,10 @@
-"""SID, stochastic implicit differentiation: Algorithm 1 of Grazzi, Pontil, Salzo 2021, many independent runs at once.
+"""SID, stochastic implicit differentiation: Algorithm 1 of Grazzi, Pontil, Salzo 2021, in many runs at once.
 
     w_{i+1} = w_i + η_i(Φ̂(w_i, ζ_i) − w_i)                          i < t
     v_{i+1} = v_i + η'_i(∂₁Φ̂(w_t, ζ'_i)ᵀv_i + ∇₁E(w_t) − v_i)        i < k
     g = ∇₂E(w_t) + ∂₂Φ̂(w_t, ζ'')ᵀv_k
 
-All minibatches are independent: those of w, of v, the last one, and those of different runs.
+All minibatches are independent: those for w, those for v, the last one, and those of different runs.
 """
 
 from __future__ import annotations
@@ -45,41 +45,41 @@ def run_sid(
 ) -> SidRuns:
     """Run SID many times, with independent minibatches.
 
-    A run has one chain of w. At each t of the grid it has a chain of v of its own, up to the largest k there, and its
-    own last minibatch. But for rounding, the result at a point of the grid depends neither on the other points nor on
-    `t`, `k` and `memory`.
+    A run has one sequence of iterates w_i. At each t of the grid it has its own sequence of iterates v_i, up to the
+    largest k for this t, and its own last minibatch. Except for rounding, the result at a point of the grid depends
+    neither on the other points nor on `t`, `k` and `memory`.
 
     Parameters
     ----------
     problem : Problem
         A problem with data.
     t : int
-        The steps for w.
+        The number of steps for w.
     k : int
-        The steps for v.
+        The number of steps for v.
     steps : StepSchedule
-        The steps η_i for w.
+        The step sizes η_i for w.
     steps_v : StepSchedule
-        The steps η'_i for v.
+        The step sizes η'_i for v.
     runs : int
-        How many runs.
+        The number of runs.
     seed : int
         The seed of all draws.
     w0 : Tensor of shape (d,) or (runs, d), optional
-        The start of w; that of the problem by default.
+        The start of w; by default the start of the problem.
     v0 : Tensor of shape (d,) or (runs, d), optional
         The start of v; 0 by default.
     grid : sequence of (t, k), optional
-        Where results are asked for; at the given t and k only by default, which no point of the grid may exceed.
+        The points at which results are returned, none beyond `t` and `k`; by default (t, k) alone.
     pairs : bool
         Whether to continue each run from each w_t a second time, with other minibatches for v and the last product;
         False by default.
     independent : bool
-        False uses one minibatch of each run for everything: a wrong method, for tests that show it. True by default.
+        True by default. False uses one minibatch for all steps of a run, a wrong method that serves for tests.
     memory : int
-        The budget in bytes; 1 GiB by default.
+        The memory budget in bytes; 1 GiB by default.
     progress : callable (what, done, of) -> None, optional
-        Called with what is being done, how much of it is done, and of how much.
+        Called with a description of the current stage, the amount done and the total.
 
     Returns
     -------
@@ -89,11 +89,11 @@ def run_sid(
     Raises
     ------
     InputError
-        If the problem has no examples, or an argument cannot be used.
+        If the problem has no examples, or if an argument is not valid.
     DivergenceError
-        If an iterate is not finite; the message says in which step.
+        If an iterate is not finite. The message names the step.
     UserCodeError
-        If a function of the user raises.
+        If a function of the user raises an error.
 
     Examples
     --------
@@ -116,20 +116,20 @@ def _linear_chain(
     steps: StepSchedule, batches: MinibatchMaps, w: Tensor, b: Tensor, v: Tensor, ks: Sequence[int], draws: Draws,
     lengths: torch.Generator,
 ) -> Iterator[Tensor]:  # fmt: skip
-    """v_k for each k, which increase."""
+    """Yield v_k for each k of `ks`, which is increasing."""
     iterates = linear_steps(batches, w, b, v, steps, max(ks), draws)
-    wanted = set(ks)
-    if 0 in wanted:
+    requested = set(ks)
+    if 0 in requested:
         yield v
     for i, v in enumerate(counted(iterates, "stochastic steps of v", max(ks)), 1):
-        if i in wanted:
+        if i in requested:
             yield v
 
 
 def linear_steps(
     batches: MinibatchMaps, w: Tensor, b: Tensor, v: Tensor, steps: StepSchedule, k: int, draws: Draws
 ) -> Iterator[Tensor]:
-    """v_1 … v_k of every run, for w = w_t and b = ∇₁E(w_t)."""
+    """Yield v_1 … v_k of every run, for w = w_t and b = ∇₁E(w_t)."""
     for i in range(k):
         v = torch.lerp(v, batches.d1_T(w, v, draws.take(w.device)).add_(b), steps.at(i))
         yield v

@@ -1,8 +1,8 @@
-"""What the stochastic solvers share: products with minibatches for many runs at once, random draws, and the steps of w.
+"""Shared parts of the stochastic solvers: products with minibatches for many runs, random draws, and the steps of w.
 
-All runs advance together: w has shape (runs, d) and the minibatches of a step (runs, b). The indices of all runs are
-drawn on the CPU before the runs are divided into chunks, and each chunk is one call of `vmap`. So the draws depend
-neither on the chunks nor on the device. Another chunk size changes the results by rounding only.
+All runs advance together: w has shape (runs, d), and the minibatches of a step have shape (runs, b). The indices of all
+runs are drawn on the CPU before the runs are divided into chunks, and each chunk is one call of `vmap`. So the draws
+depend neither on the chunks nor on the device. Another chunk size changes the results only by rounding.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.torch_refusals import in_words
 from boundcheck.step_schedule import StepSchedule
 
-AT_ONCE = 1 << 28  # bytes that one chunk of runs may compute in a step: enough that calls cost little
-FEWEST = 16  # runs in a chunk, if memory allows
-LOWER, LINEAR, LAST, LENGTH = range(4)  # what is drawn: ζ_i, ζ'_i, ζ'', and the length of a Neumann series
+AT_ONCE = 1 << 28  # bytes that a chunk of runs may compute in a step: so large that the overhead of calls is small
+FEWEST = 16  # the fewest runs in a chunk, if memory allows
+LOWER, LINEAR, LAST, LENGTH = range(4)  # purposes of draws: ζ_i, ζ'_i, ζ'', and the length of a Neumann series
 PURPOSES, COPIES = 4, 2
 SEEDS = 2**32
-ODD = 0x9E3779B1  # different numbers times an odd number are different modulo 2³²
+ODD = 0x9E3779B1  # multiplication by an odd number maps different numbers to different numbers modulo 2³²
 
 
 def require_seed(seed: object) -> int:
-    """A seed, of which each has draws of its own; InputError for anything else."""
+    """Return the seed if it is valid, and raise an InputError otherwise. Different seeds give different draws."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < SEEDS:
-        raise InputError(f"seed = {seed!r} is no seed; give a whole number from 0, below 2³²")
+        raise InputError(f"seed = {seed!r} is not a seed; give a whole number from 0, below 2³²")
     return seed
 
 
 def generator(seed: int, purpose: int, t: int = 0, copy: int = 0) -> torch.Generator:
-    """Random numbers for one purpose, at one t, in one of two continuations.
+    """Return the random generator for one purpose, at one t, in one of two continuations.
 
-    Two of them with the same `seed` never start alike: PyTorch looks at 32 bits of a seed, which are different here.
+    Two generators with the same `seed` and different other arguments have different states: PyTorch uses 32 bits of a
+    seed, and these differ.
     """
     base = require_seed(seed)
     number = (t * COPIES + copy) * PURPOSES + purpose + 1
@@ -50,7 +51,7 @@ def generator(seed: int, purpose: int, t: int = 0, copy: int = 0) -> torch.Gener
 
 
 def finite_sum_of(problem: Problem, method: str) -> FiniteSum:
-    """The examples of a problem, or an error if a method that draws minibatches does not apply to it."""
+    """Return the finite sum of a problem, or raise an error if a method that draws minibatches does not apply to it."""
     if problem.finite_sum is None:
         raise InputError(
             f"{problem.name}: {method} draws minibatches, and the lower level is not a mean over examples; give data= "
@@ -65,18 +66,18 @@ def finite_sum_of(problem: Problem, method: str) -> FiniteSum:
 
 
 class Draws:
-    """The minibatches of all runs, one after the other."""
+    """A source of minibatches for all runs."""
 
     def __init__(self, sums: FiniteSum, source: torch.Generator, runs: int, same: Tensor | None) -> None:
         self._sums, self._source, self._runs, self._same = sums, source, runs, same
 
     def take(self, device: torch.device) -> Tensor:
-        """The next minibatch of every run, of shape (runs, b); always `same`, if that was given."""
+        """Draw the next minibatch of every run, of shape (runs, b); always `same`, if that was given."""
         return self._sums.draw(self._source, self._runs, device) if self._same is None else self._same
 
 
 class MinibatchMaps:
-    """Φ̂ and products with its derivatives at rows w, each with its own minibatch, and the gradients of E at rows w."""
+    """Φ̂ and products with its derivatives at rows w, with a minibatch for each row, and the gradients of E at rows."""
 
     def __init__(self, problem: Problem, sums: FiniteSum, memory: int) -> None:
         self._d = problem.d
@@ -87,29 +88,29 @@ class MinibatchMaps:
         self._prepared = Prepared(problem, problem.lam[None])
         leaves, w = self._prepared.leaves, problem.w0[None]
         self._ready = leaves.at(0)
-        some = torch.zeros(1, sums.batch, dtype=torch.int64, device=problem.device)
-        self._of_phi = used(leaves, rows(lambda w, ready: sums.phi_on(w, ready, some[0])), w[None])
+        indices = torch.zeros(1, sums.batch, dtype=torch.int64, device=problem.device)
+        self._of_phi = used(leaves, rows(lambda w, ready: sums.phi_on(w, ready, indices[0])), w[None])
         self._of_outer = used(leaves, rows(problem.outer_at), w[None])
-        self._step_chunk = _chunk(memory, lambda: self._d1_T(w, w, some), f"{problem.name}: a step of one run")
+        self._step_chunk = _chunk(memory, lambda: self._d1_T(w, w, indices), f"{problem.name}: a step of one run")
         self._last_chunk = _chunk(
-            memory, lambda: (self._outer(w), self._d2_T(w, w, some)), f"{problem.name}: ∂₂Φ and ∇E of one run"
+            memory, lambda: (self._outer(w), self._d2_T(w, w, indices)), f"{problem.name}: ∂₂Φ and ∇E of one run"
         )
 
     def phi(self, w: Tensor, indices: Tensor) -> Tensor:
-        """Φ̂(w, ζ)."""
+        """Return Φ̂(w, ζ)."""
         with torch.no_grad():
             return _in_chunks(lambda w, i: self._phi(w, self._ready, i), self._step_chunk, w, indices)
 
     def d1_T(self, w: Tensor, v: Tensor, indices: Tensor) -> Tensor:
-        """∂₁Φ̂(w, ζ)ᵀv."""
+        """Return ∂₁Φ̂(w, ζ)ᵀv."""
         return _in_chunks(self._d1_T, self._step_chunk, w, v, indices)
 
     def d2_T(self, w: Tensor, v: Tensor, indices: Tensor) -> Tensor:
-        """∂₂Φ̂(w, ζ)ᵀv, of shape (runs, n)."""
+        """Return ∂₂Φ̂(w, ζ)ᵀv, of shape (runs, n)."""
         return _in_chunks(self._d2_T, self._last_chunk, w, v, indices)
 
     def outer(self, w: Tensor) -> tuple[Tensor, Tensor]:
-        """∇₁E(w) and ∇₂E(w), of shapes (runs, d) and (runs, n)."""
+        """Return ∇₁E(w) and ∇₂E(w), of shapes (runs, d) and (runs, n)."""
         both = _in_chunks(self._outer, self._last_chunk, w)
         return both[:, : self._d], both[:, self._d :]
 
@@ -148,7 +149,7 @@ def _in_chunks(function: Callable[..., Tensor], size: int, *inputs: Tensor) -> T
 
 
 class _Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the bytes of all results of operations."""
+    """Counts the bytes of the results of all operations."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -163,7 +164,7 @@ class _Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _chunk(memory: int, of_one_run: Callable[[], object], what: str) -> int:
-    """How many runs to compute at once, from the bytes that one of them computes."""
+    """Return how many runs to compute at once, from the bytes that one run computes."""
     with _Bytes() as counter:
         of_one_run()
     of_one = int(counter.total) or 1
@@ -174,14 +175,14 @@ def _chunk(memory: int, of_one_run: Callable[[], object], what: str) -> int:
 
 
 def lower_steps(batches: MinibatchMaps, w: Tensor, steps: StepSchedule, t: int, draws: Draws) -> Iterator[Tensor]:
-    """w_1 … w_t of every run: w_{i+1} = w_i + η_i(Φ̂(w_i, ζ_i) − w_i)."""
+    """Yield w_1 … w_t of every run: w_{i+1} = w_i + η_i(Φ̂(w_i, ζ_i) − w_i)."""
     for i in range(t):
         w = torch.lerp(w, batches.phi(w, draws.take(w.device)), steps.at(i))
         yield w
 
 
 def first_not_finite(iterates: Iterator[Tensor]) -> int:
-    """The number of the first iterate, from 1, that is not finite in some run."""
+    """Return the number, counted from 1, of the first iterate that is not finite in some run; 0 if all are finite."""
     for done, x in enumerate(iterates, 1):
         if not bool(torch.isfinite(x).all()):
             return done

@@ -1,4 +1,4 @@
-"""Many runs of a stochastic method: what is asked for, the chain of w, and what follows at each t of a grid."""
+"""Many runs of a stochastic method: the request, the iterates w_i, and the adjoints at each t of a grid."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SidRuns:
     Attributes
     ----------
     grid : list of (t, k)
-        The points.
+        The points of the grid.
     w : list of Tensor of shape (runs, d)
         w_t at each point.
     v : list of Tensor of shape (runs, d)
@@ -46,8 +46,8 @@ class SidRuns:
     value : list of Tensor of shape (runs, n)
         The hypergradients at each point.
     value_again : list of Tensor of shape (runs, n)
-        A second hypergradient of each run at each point, from the same w_t with other minibatches after it; empty
-        unless `pairs` was asked for.
+        A second hypergradient of each run at each point, from the same w_t with other minibatches for v and the last
+        product; empty unless `pairs` was True.
     seed : int
         The seed of the draws.
     """
@@ -61,7 +61,7 @@ class SidRuns:
 
     @property
     def runs(self) -> int:
-        """How many runs."""
+        """The number of runs."""
         return len(self.value[0])
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class SidRuns:
 
 @dataclass(frozen=True, eq=False)
 class RunRequest:
-    """What is asked for, with every argument known to be right."""
+    """The arguments of a call with many runs, after validation."""
 
     problem: Problem
     method: str
@@ -91,7 +91,7 @@ class RunRequest:
         w0: Tensor | None, v0: Tensor | None, grid: Sequence[tuple[int, int]] | None, pairs: bool, independent: bool,
         memory: int,
     ) -> RunRequest:  # fmt: skip
-        """The plan, or an error that says which argument cannot be used."""
+        """Validate the arguments, and raise an error that names an argument that is not valid."""
         sums = finite_sum_of(problem, method)
         least = 1 if method == "neumann" else 0
         t, k, runs = methods.count(t, "t"), methods.count(k, "k", least), methods.count(runs, "runs", 1)
@@ -104,11 +104,11 @@ class RunRequest:
         problem.checked(problem.lam, "lam")
         copies = COPIES if pairs else 1
         numbers = runs * ((len(points) + 2) * (problem.d + copies * problem.n) + 4 * problem.d)
-        needed = numbers * problem.w0.element_size()
-        if needed > memory:
+        bytes_needed = numbers * problem.w0.element_size()
+        if bytes_needed > memory:
             raise InputError(
-                f"{runs} runs at {len(points)} points need {needed:,} bytes, and memory = {memory:,}; give fewer runs "
-                "or points, or raise memory"
+                f"{runs} runs at {len(points)} points need {bytes_needed:,} bytes, and memory = {memory:,}; give fewer "
+                "runs or points, or raise memory"
             )
         start = problem.w0 if w0 is None else _rows(problem, w0, "w0", runs)
         start_v = torch.zeros_like(problem.w0) if v0 is None else _rows(problem, v0, "v0", runs)
@@ -118,7 +118,7 @@ class RunRequest:
         )  # fmt: skip
 
     def draws(self, purpose: int, t: int = 0, copy: int = 0) -> Draws:
-        """Minibatches for one purpose; one minibatch for all purposes where they are not to be independent."""
+        """Return the minibatches for one purpose; one minibatch for all purposes unless `independent` is set."""
         if self.independent:
             return Draws(self.sums, generator(self.seed, purpose, t, copy), self.runs, None)
         source = generator(self.seed, LOWER)
@@ -129,7 +129,7 @@ Adjoints = Callable[[MinibatchMaps, Tensor, Tensor, Tensor, Sequence[int], Draws
 
 
 def run_all(plan: RunRequest, adjoints: Adjoints, progress: Progress | None) -> SidRuns:
-    """The runs; `adjoints` gives v_k for increasing k from (minibatches, w_t, ∇₁E(w_t), v_0, ks, draws, lengths)."""
+    """Do all runs. `adjoints` yields v_k, k increasing, from (minibatches, w_t, ∇₁E(w_t), v_0, ks, draws, lengths)."""
     values: list[dict[tuple[int, int], Tensor]] = [{} for _ in range(plan.copies)]
     ws: dict[int, Tensor] = {}
     vs: dict[tuple[int, int], Tensor] = {}
@@ -160,13 +160,13 @@ def run_all(plan: RunRequest, adjoints: Adjoints, progress: Progress | None) -> 
 
 
 def _lower(plan: RunRequest, batches: MinibatchMaps) -> Iterator[tuple[int, Tensor]]:
-    """w_t at each t of the grid, of shape (runs, d)."""
+    """Yield each t of the grid with w_t, of shape (runs, d)."""
     ts = {t for t, _ in plan.grid}
     if 0 in ts:
         yield 0, plan.w0
-    of = max(ts)
-    iterates = lower_steps(batches, plan.w0, plan.steps, of, plan.draws(LOWER))
-    for i, w in enumerate(counted(iterates, "stochastic steps of w", of), 1):
+    last = max(ts)
+    iterates = lower_steps(batches, plan.w0, plan.steps, last, plan.draws(LOWER))
+    for i, w in enumerate(counted(iterates, "stochastic steps of w", last), 1):
         if i in ts:
             if not bool(torch.isfinite(w).all()):
                 again = lower_steps(batches, plan.w0, plan.steps, i, plan.draws(LOWER))
@@ -175,7 +175,7 @@ def _lower(plan: RunRequest, batches: MinibatchMaps) -> Iterator[tuple[int, Tens
 
 
 def _explain(plan: RunRequest, batches: MinibatchMaps, adjoints: Adjoints, t: int, k: int, copy: int) -> Exception:
-    """Run again, looking at every step, to say at which one the numbers stopped being finite."""
+    """Run again, and return an error that names the first step whose result is not finite."""
     w = deque([plan.w0], maxlen=1)
     w.extend(lower_steps(batches, plan.w0, plan.steps, t, plan.draws(LOWER)))
     b, _ = batches.outer(w[0])
@@ -184,12 +184,12 @@ def _explain(plan: RunRequest, batches: MinibatchMaps, adjoints: Adjoints, t: in
     if plan.method == "neumann":
         return divergence(plan.problem, "the Neumann series", k, k)
     sources = plan.draws(LINEAR, t, copy), generator(plan.seed, LENGTH, t, copy)
-    every = adjoints(batches, w[0], b, plan.v0, range(1, k + 1), *sources)
-    return divergence(plan.problem, "v", first_not_finite(every), k)
+    adjoint_iterates = adjoints(batches, w[0], b, plan.v0, range(1, k + 1), *sources)
+    return divergence(plan.problem, "v", first_not_finite(adjoint_iterates), k)
 
 
 def _rows(problem: Problem, value: Tensor, name: str, runs: int) -> Tensor:
-    """A start for every run: one vector, or a row for each."""
+    """Return the start of the runs: one vector for all, or a row for each."""
     if isinstance(value, Tensor) and value.dim() == 2 and value.shape == (runs, problem.d):
         problem.checked(value[0], name)
         return value.detach()

@@ -1,9 +1,9 @@
 """Iterative differentiation: the derivative of E(w_t(λ), λ) through the last K of t steps (all of them for ITD).
 
-Reverse mode runs in segments. One segment is plain back-propagation; about √K segments of √K steps keep only the states
-they start from and recompute the rest: one more forward pass, and memory for 2√K states in place of K. Where a problem
-has formulas for ∂₁Φ and ∂₂Φ, the states alone are kept, and no graph.
-Forward mode carries (dw_t/dλ)e_i along, one direction e_i after the other: nothing is kept, and the cost is n runs.
+Reverse mode runs in segments. One segment is plain back-propagation. With checkpoints, about √K segments of √K steps
+store only the states from which they start and recompute the others. This costs one more forward pass, and needs memory
+for 2√K states in place of K. If a problem has a formula for ∂₁Φ, back-propagation needs only the states.
+Forward mode computes (dw_t/dλ)e_i along the run for each direction e_i in turn. It stores nothing, and costs n runs.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from boundcheck.numerics.solvers import lower_level
 
 @dataclass(frozen=True, eq=False)
 class Iterated:
-    """The derivative, and the iterate at which E was evaluated."""
+    """The derivative, and the iterate w_t at which E was evaluated."""
 
     value: Tensor
     w: Tensor
 
 
 def reverse(problem: Problem, prepared: Prepared, z: Tensor, t: int, through: int, *, checkpoint: bool) -> Iterated:
-    """Back-propagation through the last `through` of t steps from the state z."""
+    """Back-propagate through the last `through` of t steps from the state z."""
     ready = prepared.ready
     d1 = problem.d1phi_T_at
     if not checkpoint and through and problem.dynamics.copies == 1 and d1 is not None:
@@ -56,7 +56,7 @@ def reverse(problem: Problem, prepared: Prepared, z: Tensor, t: int, through: in
 
 
 def _by_formula(problem: Problem, prepared: Prepared, d1: D1, w: Tensor, steps: int) -> Iterated:
-    """a ← ∂₁Φ(w_p)ᵀa from a = ∇₁E(w_t), for one p after the other, and Σ_p ∂₂Φ(w_p)ᵀa."""
+    """Compute Σ_p ∂₂Φ(w_p)ᵀa for the adjoints a ← ∂₁Φ(w_p)ᵀa, which start from a = ∇₁E(w_t)."""
     ready, path = prepared.ready, [w]
     with torch.no_grad():
         for _ in range(steps):
@@ -77,7 +77,7 @@ def _by_formula(problem: Problem, prepared: Prepared, d1: D1, w: Tensor, steps: 
     tensors = tuple(leaf.detach().requires_grad_() for leaf in prepared.leaves.tensors)
     if not tensors:
         return Iterated(prepared.pull_back(gradients.lam), path[-1])
-    with torch.enable_grad():  # all points at once, as they share λ
+    with torch.enable_grad():  # all points at once, because they share λ
         y = vmap(problem.phi_at, in_dims=(0, None))(points, prepared.leaves.ready(tensors))
     parts = torch.autograd.grad(y, tensors, adjoints, materialize_grads=True) if y.requires_grad else gradients.lam
     if y.requires_grad:
@@ -86,7 +86,7 @@ def _by_formula(problem: Problem, prepared: Prepared, d1: D1, w: Tensor, steps: 
 
 
 def forward(problem: Problem, prepared: Prepared, z: Tensor, t: int, through: int) -> Iterated:
-    """(dE/dλ)_i = (∇₂E)_i + ∇₁Eᵀ(dw_t/dλ)e_i, from n runs with one tangent each."""
+    """Compute (dE/dλ)_i = (∇₂E)_i + ∇₁Eᵀ(dw_t/dλ)e_i from n runs with one tangent each."""
     ready = prepared.ready
     start = _steps(problem, z, ready, t - through)
     columns, end = [], start

@@ -210,7 +210,7 @@ def test_what_is_no_mean_is_refused(name: str) -> None:
 
 
 def test_data_from_elsewhere_is_refused() -> None:
-    with pytest.raises(UserCodeError, match=r"minibatch of . of 7 examples, which is the third argument"):
+    with pytest.raises(UserCodeError, match=r"minibatch of . of 7 examples as third argument"):
         problem(lambda W, lam, batch: inner(W, lam, (batch[0], Y)))
 
 

@@ -107,7 +107,7 @@ def test_what_cannot_be_batched_is_told_with_the_rule(outer: Callable[..., Tenso
 
 def test_a_tensor_from_outside_is_not_the_argument() -> None:
     lam = (zeros(2) + 1).requires_grad_()
-    with pytest.raises(bc.InputError, match="inner_loss uses hparams itself, not what it is given"):
+    with pytest.raises(bc.InputError, match="inner_loss uses hparams itself, not the argument that replaces it"):
         bc.Problem.from_loss(lambda w, h: quadratic(w, lam) + h.sum() * w.sum(), quadratic, zeros(2), lam)
 
 

@@ -183,8 +183,8 @@ def test_what_cannot_be_run() -> None:
         (momentum, {}, "no momentum"),
         (problem, {"runs": 0}, "runs must be at least 1"),
         (problem, {"seed": "a"}, "seed = 'a'"),
-        (problem, {"seed": -1}, "seed = -1 is no seed"),
-        (problem, {"seed": 2**32}, "seed = 4294967296 is no seed.* below 2³²"),  # whose draws are those of seed 0
+        (problem, {"seed": -1}, "seed = -1 is not a seed"),
+        (problem, {"seed": 2**32}, "seed = 4294967296 is not a seed.* below 2³²"),  # whose draws are those of seed 0
         (problem, {"grid": []}, "grid is empty"),
         (problem, {"grid": [(3, 4)]}, r"\(3, 4\) beyond t = 2"),
         (problem, {"memory": 2000}, "a step of one run needs .* raise memory"),

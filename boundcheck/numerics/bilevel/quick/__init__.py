@@ -1,1 +1,1 @@
-"""A user's problem with formulas that are read off its program: the same functions, quicker."""
+"""Faster versions of a user's problem: formulas that are derived from its recorded program."""

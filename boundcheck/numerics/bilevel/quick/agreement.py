@@ -1,7 +1,7 @@
-"""Is a problem with formulas the same as the one that it was made of? Compared at points; it proves nothing.
+"""A comparison of a problem with formulas and the original problem at some points. It proves nothing.
 
-It would show a mistake in a formula, and a derivative that is not that of the operations. What is compared, when the
-formulas are made, is each of Φ, ∂₁Φᵀv, ∂₂Φᵀv, ∇₁E and ∇₂E, for single points, rows and columns.
+The comparison shows a mistake in a formula, or a derivative that is not that of the operations. When formulas are made,
+each of Φ, ∂₁Φᵀv, ∂₂Φᵀv, ∇₁E and ∇₂E is compared, for single points, rows and columns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FOR_ROWS = " for rows"
 
 @dataclass(frozen=True, eq=False)
 class NamedValue:
-    """A value by name, and the size of the numbers that rounding may have lost in it, beside its own."""
+    """A value with its name. `scale` is the size of further numbers whose rounding affects the value."""
 
     name: str
     value: Tensor
@@ -48,7 +48,7 @@ class TrialPoint:
 
     @classmethod
     def near(cls, problem: Problem, generator: torch.Generator) -> TrialPoint:
-        """Beside w_0, at the λ of the problem."""
+        """Draw a point near w_0, at the λ of the problem."""
         w, v = (_random(problem.w0, generator) for _ in range(2))
         return cls(problem.w0 + 0.1 * (1 + problem.w0.abs().mean()) * w, v, problem.lam)
 
@@ -58,14 +58,14 @@ def _random(like: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def differs_at_first(problem: Problem, quick: Problem) -> str:
-    """What differs, in words; empty if nothing does. Compares each derivative at three points, for all uses."""
+    """Compare each derivative at three points. Return a description of the first difference; empty if there is none."""
     generator = torch.Generator().manual_seed(SEED + 1)
     trial = TrialPoint.near(problem, generator)
     for point in (trial, TrialPoint(problem.w0, trial.v, trial.lam)):
         if reason := _compared(_each(problem, point), _each(quick, point), may_be_undefined=point is not trial):
             return reason
     shift = _random(problem.lam, generator).abs()
-    lam = problem.lam * (1 + 0.01 * shift) + 0.1 * shift.flip(0)  # also where λ is 0, and still positive if it was
+    lam = problem.lam * (1 + 0.01 * shift) + 0.1 * shift.flip(0)  # changes zeros too, and stays positive if λ is
     beside = TrialPoint(trial.w + _random(trial.w, generator), trial.v, lam)  # λ may have left its domain
     if reason := _compared(_each(problem, beside), _each(quick, beside), may_be_undefined=True):
         return reason
@@ -93,7 +93,7 @@ def _near(value: Tensor, expected: Tensor, scale: float) -> bool:
 
 
 def _each(problem: Problem, trial: TrialPoint) -> Iterator[NamedValue]:
-    """Every derivative for itself, by the formulas that the problem has."""
+    """Yield every derivative, by the problem's formula if it has one."""
     prepared = Prepared(problem, trial.lam)
     w, v, ready = trial.w, trial.v, prepared.ready
     linearised, outer = linearise(problem, w, prepared), outer_gradients(problem, w, prepared.leaves)
@@ -109,7 +109,7 @@ def _each(problem: Problem, trial: TrialPoint) -> Iterator[NamedValue]:
 
 
 def _in_rows(quick: Problem, w: Tensor, v: Tensor) -> str:
-    """The same answers for several points and λ at once, as curves ask for them."""
+    """Compare results for several points and λ at once, as the curves use them, with results for single points."""
     prepared = Prepared(quick, torch.stack((quick.lam, quick.lam)))
     ready = prepared.each[0]
     points = w.expand(2, *w.shape)

@@ -1,7 +1,7 @@
-"""Φ = w − α∇₁ℓ for a loss that is a sum of functions of linear maps of w: the coefficients of every part of it.
+"""The parts of Φ = w − α∇₁ℓ for a loss that is a sum of functions of linear maps of w, with their coefficients.
 
-With Uᵀ(…) for rows U of data, Φ(w) = diagonal∘w + shift + Σ Uᵀ(a∘Uw) + Σ Uᵀ(c∘φ'(Uw + b)) + Qw + …, and −α is in all
-of them.
+With rows U of data, Φ(w) = diagonal∘w + shift + Σ Uᵀ(a∘Uw) + Σ Uᵀ(c∘φ'(Uw + b)) + Qw + …. All coefficients contain the
+factor −α.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from boundcheck.numerics.program.recognise.expression import CrossEntropy, Funct
 from boundcheck.numerics.program.recognise.linear_maps import Combination, Linear, Rows, Selection, TwoSided, flat
 from boundcheck.numerics.program.recognise.stage import Unknown, Value
 
-MOST_SQUARE = 2000  # entries of w for which a d × d matrix of a quadratic form is made
+MOST_SQUARE = 2000  # the largest d for which the d × d matrix of a quadratic form is formed
 
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """Uᵀ(a∘Uw + b), of which Uᵀb is in the shift."""
+    """The part Uᵀ(a∘Uw + b). The term Uᵀb is also in the shift."""
 
     U: Value
     a: Value | None  # None is 0
@@ -32,20 +32,20 @@ class Squares:
 
 @dataclass(frozen=True, eq=False)
 class FunctionPart:
-    """Uᵀ(c∘φ'(Uw + b)), with entries of w in place of Uw where U is an index, or all of w where it is None."""
+    """The part Uᵀ(c∘φ'(Uw + b)). Without U, it uses the entries `index` of w in place of Uw, or all of w."""
 
     U: Value | None
     index: Tensor | None
     function: Function
     c: Value
-    scale: Value  # of the second derivative, by which φ'' is multiplied: c, or c∘a² for entries of w
-    a: Value | None  # entries of w are multiplied by it
+    scale: Value  # the factor of φ'' in the second derivative: c, or c∘a² for entries of w
+    a: Value | None  # the factor of the entries of w
     b: Value | None
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """ℓᵀ(c∘(softmax(u) − classes)) with u = ℓ(w) + b."""
+    """The part ℓᵀ(c∘(softmax(u) − classes)) with u = ℓ(w) + b."""
 
     linear: Combination
     shape: torch.Size
@@ -56,7 +56,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class MatrixSquares:
-    """ℓᵀ(a∘ℓ(w)) for matrix products ℓ."""
+    """The part ℓᵀ(a∘ℓ(w)) for matrix products ℓ."""
 
     linear: Combination
     shape: torch.Size
@@ -65,7 +65,7 @@ class MatrixSquares:
 
 @dataclass(eq=False)
 class GradientStep:
-    """The parts of Φ. `own_shift` is the part of `shift` without data. None is 1 for `diagonal`, 0 for the others."""
+    """The parts of Φ. `own_shift` is the part of `shift` without data. None means 1 for `diagonal`, else 0."""
 
     diagonal: Value | None = None
     shift: Value | None = None
@@ -149,7 +149,7 @@ class Assembly:
         return coefficient if factor == 1 else self.stage.mul(coefficient, self.stage.number(factor))
 
     def _scattered(self, a: Value, selection: Selection, shape: torch.Size) -> Value:
-        """A coefficient of entries of w as one for each entry of w; a single number stays one if it is for all."""
+        """Expand coefficients of selected entries to all entries of w; a number for all entries remains a number."""
         if selection.is_all_of(self.d):
             return self.stage.move(lambda a: flat(a, shape), a)
         index, d = selection.index.expand(shape).reshape(-1), self.d
@@ -195,7 +195,7 @@ class Assembly:
         self.step.Q = self.algebra.plus(self.step.Q, Q)
 
     def _matrix(self, linear: Linear, shape: torch.Size) -> Value | None:
-        """The matrix of a map; None for the identity."""
+        """Return the matrix of a map; None for the identity."""
         if isinstance(linear, Selection) and linear.is_all_of(self.d):
             return None
         return linear_maps.as_rows(self.stage, linear, shape, self.d, self.w).matrix

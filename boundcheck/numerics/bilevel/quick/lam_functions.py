@@ -1,4 +1,4 @@
-"""∂₂Φᵀv of a gradient step and ∇₂E of an outer loss by formula, where their dependence on λ is known."""
+"""Formulas for ∂₂Φᵀv of a gradient step and ∇₂E of an outer loss, if their dependence on λ has a known form."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from boundcheck.numerics.program.recognise.expression import Part, Poly
 from boundcheck.numerics.program.recognise.linear_maps import Rows, flat
 from boundcheck.numerics.program.recognise.stage import Stage, Value, example
 
-MOST_ENTRIES = 50_000  # in ∂₂Φ, which is formed at every point
+MOST_ENTRIES = 50_000  # the most entries of ∂₂Φ, which is formed at every point
 
 
 def d2phi_T(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | None:
-    """v ↦ ∂₂Φᵀv for points of one λ; None where no formula is known."""
+    """Return v ↦ ∂₂Φᵀv for points of one λ; None if no formula is known."""
     if step.scores or step.matrix_squares or any(varies(x) for x in (stage.alpha, *step.matrix_shifts)):
         return None
     if any(varies(x) for bend in step.bends for x in (bend.U, bend.c, bend.a, bend.b)):
@@ -43,7 +43,7 @@ def d2phi_T(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | None
 
 @dataclass(frozen=True, eq=False)
 class Scattered:
-    """v ↦ the products of entries and v, each added to one entry of λ."""
+    """The map v ↦ Σ entries∘v, where each product is added to one entry of λ."""
 
     entries: Tensor  # (rows, d)
     index: Tensor  # (d,)
@@ -55,7 +55,7 @@ class Scattered:
 
 
 def _entries(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | None:
-    """Where every entry of Φ depends on one entry of λ, by `diagonal` and `shift`."""
+    """Return the formula if every entry of Φ depends on one entry of λ, through `diagonal` and `shift`."""
     if varies(step.Q):
         return None
     known: list[Entrywise | None] = [
@@ -82,7 +82,7 @@ def _entries(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | Non
 
 
 def _matrices(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | None:
-    """With the derivatives of `diagonal`, `shift` and Q by λ as matrices."""
+    """Return the formula with the derivatives of `diagonal`, `shift` and Q by λ as matrices."""
     if stage.lam.example.numel() * d > MOST_ENTRIES:
         return None
     reads: list[Read | None] = []
@@ -108,7 +108,7 @@ def _matrices(step: GradientStep, stage: Stage, d: int, slots: Slots) -> D2 | No
 
 
 def _matrix(known: Jacobian, slots: Slots) -> Read:
-    """The derivative by λ, transposed, at one λ."""
+    """Return a function that evaluates the transposed derivative by λ at one λ."""
     parts = [(slots.read(slope, fixed=True), matrix) for slope, matrix in known.parts]
     constant = known.constant
 
@@ -121,7 +121,7 @@ def _matrix(known: Jacobian, slots: Slots) -> Read:
 
 
 def _outer_products(data: list[Squares], stage: Stage, slots: Slots) -> D2 | None:
-    """Where λ is a matrix H, and the data are XH: ∂₂Φᵀv = Xᵀ(a∘Uw + b)vᵀ + Xᵀ(a∘Uv)wᵀ."""
+    """Return ∂₂Φᵀv = Xᵀ(a∘Uw + b)vᵀ + Xᵀ(a∘Uv)wᵀ for a matrix λ = H and data XH; None for another form."""
     (part,) = data
     X = left_factor(stage, part.U)
     if X is None or not isinstance(X, Tensor) or part.a is None:
@@ -139,7 +139,7 @@ def _outer_products(data: list[Squares], stage: Stage, slots: Slots) -> D2 | Non
 
 
 def d2outer(loss: Total, stage: Stage, d: int, slots: Slots) -> D2Outer | None:
-    """∇₂E for points of one λ, where E depends on λ by the data of squares alone; None otherwise."""
+    """Return ∇₂E for points of one λ, if E depends on λ only through the data of squares; otherwise None."""
     terms: list[Callable[[Tensor, Any], Tensor]] = []
     for part, shape in loss.terms:
         if not _varies(part):

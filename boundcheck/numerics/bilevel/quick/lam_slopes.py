@@ -1,4 +1,4 @@
-"""Derivatives by λ of what is prepared, where it is a known function of λ."""
+"""Derivatives by λ of prepared values that are known functions of λ."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from boundcheck.numerics.program.recognise.expression import Expression, Functio
 from boundcheck.numerics.program.recognise.linear_maps import Rows, Selection, TwoSided, flat
 from boundcheck.numerics.program.recognise.stage import Held, Stage, Unknown, Value
 
-MOST_NUMBERS = 2_000_000  # in a Jacobian by λ
+MOST_NUMBERS = 2_000_000  # the most entries of a Jacobian by λ
 
 
 def varies(value: Value | None) -> bool:
-    """Does it depend on λ, other than by a step that is held fixed?"""
+    """Return whether a value depends on λ, other than through a step that is held fixed."""
     return isinstance(value, Held) and value.varies
 
 
 @dataclass(frozen=True, eq=False)
 class Entrywise:
-    """Every entry depends on one entry of λ: which, and the derivative by it."""
+    """For every entry of a value, the index of the one entry of λ on which it depends, and the derivative by it."""
 
     index: Tensor
     slope: Value
 
 
 def entrywise(stage: Stage, value: Value | None, count: int) -> Entrywise | None:
-    """The derivatives of `count` entries, if each depends on one entry of λ."""
+    """Return the derivatives of `count` entries, if each depends on one entry of λ; otherwise None."""
     x = _expression(value)
     if x is None or not all(isinstance(part.linear, Selection) for part in x.parts):
         return None
@@ -60,7 +60,7 @@ def _index(part: Part) -> Tensor:
 
 
 def _idle(part: Part, shape: torch.Size, like: Tensor) -> Tensor:
-    """The entries on which a part has no influence, as a constant factor of it is 0."""
+    """Return a mask of the entries on which a part has no influence, because its constant factor is 0."""
     idle = torch.ones_like(like, dtype=torch.bool)
     for factor in (part.a2, part.a1) if isinstance(part, Poly) else (getattr(part, "c", None),):
         if isinstance(part, Poly) and factor is None:
@@ -72,7 +72,7 @@ def _idle(part: Part, shape: torch.Size, like: Tensor) -> Tensor:
 
 
 def _computed(stage: Stage, part: Part, shape: torch.Size, function: Callable[..., Tensor]) -> Value:
-    """A function of ℓ(λ) and of the coefficients of a part, which are a₂ and a₁, or c, a and b."""
+    """Return the value of a function of ℓ(λ) and of the coefficients of a part: a₂ and a₁, or c, a and b."""
     linear = part.linear
     if not isinstance(linear, Selection | Rows):
         raise Unknown("a product of matrices with λ")
@@ -88,7 +88,7 @@ def _computed(stage: Stage, part: Part, shape: torch.Size, function: Callable[..
 
 
 def _slope(stage: Stage, part: Part, shape: torch.Size) -> Value:
-    """The derivative of a part by its linear map ℓ(λ), entry by entry: a number, or one for each entry."""
+    """Return the derivative of a part by its linear map ℓ(λ): a number, or a number for each entry."""
     if isinstance(part, Poly) and part.a2 is None and part.a1 is not None:
         value = part.a1
     elif isinstance(part, Poly):
@@ -109,14 +109,14 @@ def _slope(stage: Stage, part: Part, shape: torch.Size) -> Value:
 
 @dataclass(frozen=True, eq=False)
 class Jacobian:
-    """The derivative of a flat value by λ, transposed: the sum of a constant (n, entries), and of slopes∘matrices."""
+    """The transposed derivative of a flat value by λ: a constant (n, entries) plus a sum of products slope∘matrix."""
 
     constant: Tensor | None
     parts: tuple[tuple[Value, Tensor], ...]
 
 
 def jacobian(stage: Stage, value: Value | None, count: int) -> Jacobian | None:
-    """The derivative as a matrix, if the value is a known function of λ and the matrix is not large."""
+    """Return the derivative as a matrix, if the value is a known function of λ and the matrix is not too large."""
     x, n = _expression(value), stage.lam.example.numel()
     if x is None or x.shape.numel() != count or count * n > MOST_NUMBERS:
         return None
@@ -138,7 +138,7 @@ def jacobian(stage: Stage, value: Value | None, count: int) -> Jacobian | None:
 
 
 def left_factor(stage: Stage, value: Value | None) -> Value | None:
-    """X, if the value is X times λ as a matrix, whose rows lie in λ one after the other."""
+    """Return X, if the value is X times a matrix whose rows are in λ one after the other; otherwise None."""
     x = _expression(value)
     if x is None or len(x.parts) != 1 or x.constant is not None:
         return None
@@ -159,7 +159,7 @@ def left_factor(stage: Stage, value: Value | None) -> Value | None:
 
 
 def value_of(stage: Stage, held: Held) -> Held:
-    """The same value by its expression, where a sum over data is a product with one matrix."""
+    """Return the value recomputed from its expression, in which a sum over data is a product with one matrix."""
     x = _expression(held)
     if x is None or not any(isinstance(part.linear, Rows) for part in x.parts):
         return held

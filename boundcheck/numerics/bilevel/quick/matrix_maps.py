@@ -1,4 +1,4 @@
-"""Linear maps of w by matrix products, and their transposes, as functions of what is prepared for a λ."""
+"""Linear maps of w by matrix products, and their transposes, as functions of w and the prepared values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Map = Callable[[Tensor, Any], Tensor]
 
 
 def forward(linear: Linear, shape: torch.Size, slots: Slots) -> Map:
-    """w ↦ ℓ(w), of the shape given."""
+    """Return w ↦ ℓ(w), whose result has the given shape."""
     if isinstance(linear, Combination):
         pieces = [(None if a is None else slots.read(a), forward(piece, shape, slots)) for a, piece in linear.pieces]
 
@@ -45,7 +45,7 @@ def _two_sided(linear: TwoSided, slots: Slots) -> Map:
 
 
 def _selected(index: Tensor) -> Map:
-    """w ↦ w[index], by a view where that is one."""
+    """Return w ↦ w[index], as a view if possible."""
     shape, count = index.shape, index.numel()
     first = int(index.reshape(-1)[0]) if count else 0
     in_order = torch.arange(first, first + count, device=index.device)
@@ -57,7 +57,7 @@ def _selected(index: Tensor) -> Map:
 
 
 def transposed(linear: Linear, d: int, slots: Slots) -> Map:
-    """u ↦ ℓᵀ(u), of shape (d,)."""
+    """Return u ↦ ℓᵀ(u), whose result has shape (d,)."""
     if isinstance(linear, Combination):
         pieces = [(None if a is None else slots.read(a), transposed(piece, d, slots)) for a, piece in linear.pieces]
 
@@ -82,7 +82,7 @@ def transposed(linear: Linear, d: int, slots: Slots) -> Map:
 
 
 def _placed(index: Tensor, d: int) -> Map:
-    """The transpose of `_selected`; what is repeated is added up."""
+    """Return the transpose of `_selected`, which adds up repeated entries."""
     in_order, shape = torch.arange(d, device=index.device), index.shape
     if index.numel() == d and torch.equal(index.reshape(-1), in_order):
         return lambda u, ready: u.expand(shape).reshape(-1)

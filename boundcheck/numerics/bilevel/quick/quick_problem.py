@@ -1,8 +1,8 @@
-"""A user's problem with formulas in place of autograd, wherever its program has a form that is known.
+"""A user's problem with formulas in place of autograd, if its program has a known form.
 
-The functions are recorded. What depends on λ only is computed once for each λ; a loss that is a sum of functions of
-linear maps of w gets Φ and its derivatives by formula. At every use the functions are recorded again, and the programs
-are compared number for number: where a function has changed, its formulas are made anew.
+The functions are recorded. Values that depend on λ only are computed once for each λ. If the loss is a sum of functions
+of linear maps of w, Φ and its derivatives are computed by formulas. At every use, the functions are recorded again and
+all numbers of the programs are compared. If a function has changed, its formulas are derived again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MATRIX_PRODUCTS = frozenset(("mv", "mm", "matmul", "dot", "bmm"))
 
 
 def quick(problem: Problem) -> Problem:
-    """The problem with formulas of its functions as they are now; the problem itself where there are none."""
+    """Return the problem with formulas for its present functions, or the problem itself if there are none."""
     if problem.w_layout is None or problem.d1phi_T_at is not None or problem.d2phi_T_at is not None:
         return problem  # a built-in problem, or one with formulas of its own
     functions = _FunctionsOf.of(problem)
@@ -61,7 +61,7 @@ def quick(problem: Problem) -> Problem:
 
 
 def _first_line(compare: Callable[[], str]) -> str:
-    """What differs, as one line. An error counts too: the user's code may raise, and an operation may have no rule."""
+    """Return the difference as one line. Errors count too: of the user's code, or of an operation without a rule."""
     try:
         return compare()
     except Exception as error:
@@ -70,7 +70,7 @@ def _first_line(compare: Callable[[], str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _FunctionsOf:
-    """The functions of a problem: problems that differ in λ only have the same formulas."""
+    """The functions of a problem, as a key. Problems that differ only in λ have the same formulas."""
 
     functions: tuple[Any, ...]
     sizes: tuple[Any, ...]
@@ -97,13 +97,13 @@ class _FunctionsOf:
 
 @dataclass(frozen=True, eq=False)
 class _Derived:
-    """The fields of a problem with formulas, and the programs that they are read off."""
+    """The fields of a problem with formulas, and the programs from which they were derived."""
 
     fields: dict[str, Any]
     programs: tuple[Snapshot, Snapshot]
 
     def is_of(self, problem: Problem) -> bool:
-        """Are the functions of the problem, as they are now, those that were recorded?"""
+        """Return whether the present functions of the problem are those that were recorded."""
         try:
             now = [recorded(problem, function) for function in (_lower(problem), problem.outer_at)]
         except Declined:
@@ -126,7 +126,7 @@ def _derived(functions: _FunctionsOf) -> _Derived | None:
             if reason := _first_line(partial(differs_at_first, problem, quick)):
                 raise Unknown(reason)
             return _Derived(fields, programs)
-        except Exception as why:  # whatever a formula cannot do, the user's functions can
+        except Exception as why:  # without formulas, the user's functions are used
             LOG.debug("%s: no formulas%s, as %s", problem.name, "" if formulas else " at all", why)
     return None
 
@@ -153,7 +153,7 @@ def _fields(problem: Problem, program: Program, outer: Program, formulas: bool) 
 
 
 def _lower(problem: Problem) -> Callable[[Tensor, Ready], Tensor]:
-    """The loss of the lower level, or its map where there is none."""
+    """Return the loss of the lower level, or its map if there is no loss."""
     return problem.phi_at if problem.inner_at is None or problem.step_at is None else problem.inner_at
 
 
@@ -183,9 +183,9 @@ def _outer_by_formula(problem: Problem, program: Program, stage: Stage, slots: S
 
 
 def _joins_lam_otherwise(program: Program) -> bool:
-    """Does what depends on λ alone meet what depends on w other than as a factor of a matrix product?
+    """Return whether a value of λ alone is combined with a value of w other than in a matrix product.
 
-    A sum drops what does not depend on w, so a term of λ alone would be lost from ∇₂E.
+    The recognised sum drops terms that do not depend on w, so a term of λ alone would be missing in ∇₂E.
     """
     of_w, of_lam = {0}, {1}
     for number, operation in enumerate(program.operations):
@@ -201,7 +201,7 @@ def _joins_lam_otherwise(program: Program) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _StepSize:
-    """The step α of Φ = w − α∇₁ℓ; `varies` is None for a number, and else whether derivatives are taken of it."""
+    """The step α of Φ = w − α∇₁ℓ. `varies` is None for a number, otherwise whether α is differentiated."""
 
     example: Tensor
     varies: bool | None
@@ -215,7 +215,7 @@ class _StepSize:
 
 
 def _prepared(problem: Problem, stage: Stage, slots: Slots, step: _StepSize) -> dict[str, Any]:
-    """`prepare`, and the dynamics and the step, which read what the user's own `prepare` returns."""
+    """Return the fields `prepare` and `dynamics`. The dynamics read the result of the user's own `prepare`."""
     own_dynamics = problem.dynamics.step is FIXED_POINT.step
     plain = own_dynamics and problem.finite_sum is None
     if not slots.held:
@@ -235,14 +235,14 @@ def _prepared(problem: Problem, stage: Stage, slots: Slots, step: _StepSize) -> 
 
 
 def _minibatches(problem: Problem) -> dict[str, Any]:
-    """The map on a minibatch, which reads what the user's own `prepare` returns."""
+    """Return the map on minibatches, which reads the result of the user's own `prepare`, as a field of the problem."""
     if problem.finite_sum is None:
         return {}
     return {"finite_sum": problem.finite_sum.reading(lambda ready: ready[-1])}
 
 
 def _reading_last(dynamics: Dynamics) -> Dynamics:
-    """The same dynamics, for a tuple whose last entry is what the user prepared."""
+    """Return the same dynamics for a tuple whose last entry is the result of the user's `prepare`."""
     coefficients = dynamics.coefficients
     return replace(
         dynamics,

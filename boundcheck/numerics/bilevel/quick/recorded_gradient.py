@@ -1,4 +1,4 @@
-"""∇₁ℓ, Φ = w − α∇₁ℓ and products with ∂₁Φ from the operations that autograd runs, recorded once."""
+"""∇₁ℓ, Φ = w − α∇₁ℓ and products with ∂₁Φ from recorded operations of autograd."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ LOG = logging.getLogger("boundcheck")
 
 
 def recorded(problem: Problem, function: Callable[[Tensor, Ready], Tensor]) -> Program:
-    """The operations of a function of w and what is prepared, from w and λ on."""
+    """Record the operations of a function of w and the prepared values, starting from w and λ."""
 
     def of_lam(w: Tensor, lam: Tensor) -> Tensor:
-        with losses_by_formula():  # what is recorded is batched later
+        with losses_by_formula():  # because the recorded program is batched later
             return function(w, problem.prepare(lam))
 
     return capture(of_lam, problem.w0, problem.lam, {})
@@ -37,7 +37,7 @@ def recorded(problem: Problem, function: Callable[[Tensor, Ready], Tensor]) -> P
 def slope_function(
     problem: Problem, loss: Callable[[Tensor, Ready], Tensor], program: Program, stage: Stage, slots: Slots
 ) -> Callable[[Tensor, Any], Tensor]:
-    """∇₁ℓ from the operations of autograd, or where they cannot be recorded by autograd from those of ℓ."""
+    """Return ∇₁ℓ from the recorded operations of autograd or, if they cannot be recorded, by autograd from ℓ."""
     try:
         return StagedProgram(_capture_gradient(problem, loss), stage).function(slots.slot)
     except Declined as why:
@@ -46,7 +46,7 @@ def slope_function(
 
 
 def _capture_gradient(problem: Problem, loss: Callable[[Tensor, Ready], Tensor]) -> Program:
-    """∇₁ℓ with the operations that autograd runs."""
+    """Record the operations that autograd runs for ∇₁ℓ."""
 
     def slope(w: Tensor, lam: Tensor) -> Tensor:
         with losses_by_formula():
@@ -70,7 +70,7 @@ def gradient_step(
 def recorded_products(
     problem: Problem, phi_at: Callable[[Tensor, Any], Tensor], prepare: Callable[[Tensor], Ready], count: int
 ) -> OnePoint | None:
-    """∂₁Φᵀv from the operations of autograd; None if they cannot be recorded. `count` is the number of slots."""
+    """Return ∂₁Φᵀv from recorded operations of autograd; None if that fails. `count` is the number of slots."""
     try:
         return OnePoint(PointProgram(phi_at, problem.w0, prepare(problem.lam)[:count]))
     except (Declined, Unknown) as why:

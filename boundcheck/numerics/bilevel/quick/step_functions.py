@@ -1,4 +1,4 @@
-"""Φ, ∂₁Φᵀv and ∂₂Φᵀv of a gradient step, as functions of w and of what is prepared for a λ."""
+"""Φ and ∂₁Φᵀv of a gradient step, as functions of w and the prepared values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from boundcheck.numerics.bilevel.quick.gradient_step import FunctionPart, Gradie
 from boundcheck.numerics.bilevel.quick.slots import ReadFor, Slots
 from boundcheck.numerics.program.recognise.stage import Value, example
 
-Add = Callable[[Tensor, Tensor, Any], Tensor]  # what is there already, w and what is prepared, to the sum
+Add = Callable[[Tensor, Tensor, Any], Tensor]  # (total, w, ready) ↦ total plus a part of Φ
 
 
 def phi(step: GradientStep, d: int, slots: Slots) -> Callable[[Tensor, Any], Tensor]:
-    """Φ."""
+    """Return the function Φ."""
     start = _start(step, slots)
     parts: list[Add] = [_squares(part.U, part.a, slots) for part in step.squares if part.a is not None]
     parts += [_bend(part, slots) for part in step.bends]
@@ -44,7 +44,7 @@ def phi(step: GradientStep, d: int, slots: Slots) -> Callable[[Tensor, Any], Ten
 
 
 def _start(step: GradientStep, slots: Slots) -> Callable[[Tensor, Any], Tensor]:
-    """diagonal∘w + shift."""
+    """Return w ↦ diagonal∘w + shift."""
     if step.diagonal is None and step.shift is None:
         return lambda w, ready: w
     if step.shift is None and step.diagonal is not None:
@@ -60,12 +60,12 @@ def _start(step: GradientStep, slots: Slots) -> Callable[[Tensor, Any], Tensor]:
 
 
 def _number(value: Value) -> float | None:
-    """A constant number, which can be a factor inside of a matrix product."""
+    """Return a constant number, which can be a factor in a matrix product; None for other values."""
     return float(value) if isinstance(value, Tensor) and value.dim() == 0 else None
 
 
 def _product_T(U: Value, a: Value, slots: Slots) -> Callable[[Tensor, Tensor, Any], Tensor]:
-    """total, u ↦ total + Uᵀ(a∘u)."""
+    """Return (total, u) ↦ total + Uᵀ(a∘u)."""
     factor = _number(a)
     if isinstance(U, Tensor):
         U_T = U.mT
@@ -124,9 +124,9 @@ def _matrix_squares(part: MatrixSquares, d: int, slots: Slots) -> Add:
 
 @dataclass(frozen=True, eq=False)
 class SquareMatrix:
-    """diag(diagonal) + Q + the rest for each of several columns, with a symmetric Q."""
+    """The matrix diag(diagonal) + Q + rest for each of several columns, with a symmetric Q."""
 
-    Q: Tensor  # (d, d), or with the axes of the columns behind
+    Q: Tensor  # (d, d), or with the axes of the columns at the end
     rest: Callable[[Tensor], Tensor]
 
     def __call__(self, v: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ class SquareMatrix:
 
 
 def d1phi_T(step: GradientStep, slots: Slots) -> D1 | None:
-    """v ↦ ∂₁Φᵀv for columns; None where a part has no formula."""
+    """Return v ↦ ∂₁Φᵀv for columns; None if a part has no formula."""
     if step.scores or step.matrix_squares:
         return None
     data: list[FunctionPart] = [part for part in step.bends if part.U is not None]
@@ -170,7 +170,7 @@ def d1phi_T(step: GradientStep, slots: Slots) -> D1 | None:
 
 
 def _stacked(matrices: list[Value], slots: Slots) -> ReadFor:
-    """All rows of data; those that do not vary are put together once."""
+    """Return all rows of data. If no matrix varies, they are joined only once."""
     if all(isinstance(matrix, Tensor) for matrix in matrices):
         together = torch.cat([example(matrix) for matrix in matrices]) if len(matrices) > 1 else example(matrices[0])
         return lambda ready, w: together
@@ -194,7 +194,7 @@ def _joined(values: list[Tensor], counts: list[int], w: Tensor) -> Tensor:
 
 
 def _second(part: FunctionPart, slots: Slots) -> ReadFor:
-    """The second derivatives, with the axes of columns w."""
+    """Return the second derivatives, with the axes of columns w."""
     scale, derivatives = slots.read_for(part.scale), part.function.all
     b, a = (None if x is None else slots.read_for(x) for x in (part.b, part.a))
     matrix, shared = None if part.U is None else slots.read(part.U), isinstance(part.U, Tensor)
