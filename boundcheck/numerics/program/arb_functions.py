@@ -52,6 +52,12 @@ def _abs_orders(x: Any) -> Any:
     return x * sign, sign, flint.arb(0)
 
 
+def _sign_orders(x: Any) -> Any:
+    if x.contains(0):
+        raise Declined("sign at its jump")
+    return x.sgn(), flint.arb(0), flint.arb(0)
+
+
 def _relu_orders(x: Any) -> Any:
     if x.contains(0):
         raise Declined("relu at its kink")
@@ -103,5 +109,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "sinh": lambda x: (x.sinh(), x.cosh(), x.sinh()),
     "cosh": lambda x: (x.cosh(), x.sinh(), x.cosh()),
     "abs": _abs_orders,
+    "sign": _sign_orders,
+    "sgn": _sign_orders,
     "relu": _relu_orders,
 }

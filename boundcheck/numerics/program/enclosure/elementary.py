@@ -290,6 +290,8 @@ ELEMENTARY: dict[str, Elementary] = {
         kinks=((0.0, 1),),
         fold="absolute",
     ),
+    "sign": Elementary((torch.sign, torch.zeros_like, torch.zeros_like, torch.zeros_like), kinks=((0.0, 0),)),
+    "sgn": Elementary((torch.sgn, torch.zeros_like, torch.zeros_like, torch.zeros_like), kinks=((0.0, 0),)),
     "relu": Elementary(
         (torch.relu, lambda x: (x > 0).to(x), torch.zeros_like, torch.zeros_like), kinks=((0.0, 1),), fold="positive"
     ),

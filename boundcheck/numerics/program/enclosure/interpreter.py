@@ -28,6 +28,7 @@ from boundcheck.numerics.program.enclosure.linear_rules import (
 from boundcheck.numerics.program.enclosure.norm_pattern import Norm, norm_of
 from boundcheck.numerics.program.enclosure.normalised import normalised_value
 from boundcheck.numerics.program.enclosure.product_rules import PRODUCTS, matrix_product, product_operation
+from boundcheck.numerics.program.enclosure.soft_threshold import soft_threshold_of, soft_threshold_value
 from boundcheck.numerics.program.enclosure.special_rules import CUT_OFF, SPECIAL, is_cut_off
 from boundcheck.numerics.program.enclosure.value import LAM, MOST_NUMBERS, Value, W, input_value, refined
 from boundcheck.numerics.program.operations import changed
@@ -142,6 +143,11 @@ class Enclosures:
             return [linear_value([inside], lambda t: t, lambda t: t, None, moves=True, terms=1)]
         if (norm := norm_of(self.program, operation)) is not None:
             return [self._normalised(norm)]
+        if (step := soft_threshold_of(self.program, operation)) is not None:
+            t = self[step.t] if isinstance(step.t, Ref) else step.t
+            thresholded = soft_threshold_value(self[step.z], t)
+            if thresholded is not None:
+                return [thresholded]
         if name in ELEMENTARY:
             return [elementwise(ELEMENTARY[name], args[0])]
         if name in SPECIAL:

@@ -38,7 +38,7 @@ def norm_of(program: Program, operation: Operation) -> Norm | None:
     for x, root in ((one, two), (two, one)) if operation.name == "mul" else ((one, two),):
         square = _under_root(program, root, inverse=operation.name == "mul")
         affine = None if square is None else _affine(program, square)
-        if affine is None or not _is_same(program, affine.x, x):
+        if affine is None or not is_same(program, affine.x, x):
             continue
         if affine.scale > 0 and affine.epsilon >= 0 and shape_of(program, x) == operation.shapes[0]:
             return affine
@@ -114,7 +114,7 @@ def _sum_of_squares(program: Program, operation: Operation) -> Norm | None:
     return Norm(x, Fraction(1, count if operation.name == "mean" else 1), Fraction(0), dims)
 
 
-def _is_same(program: Program, one: Any, two: Any, depth: int = DEPTH) -> bool:
+def is_same(program: Program, one: Any, two: Any, depth: int = DEPTH) -> bool:
     """Return True if two values are the same, or are computed from the same tensors in the same way."""
     if isinstance(one, Ref) and isinstance(two, Ref):
         if one == two:
@@ -125,11 +125,11 @@ def _is_same(program: Program, one: Any, two: Any, depth: int = DEPTH) -> bool:
             and min(one.node, two.node, depth) > 1  # not an input
             and a.func is b.func
             and a.name == b.name
-            and _is_same(program, list(a.args), list(b.args), depth - 1)
-            and _is_same(program, list(a.kwargs.items()), list(b.kwargs.items()), depth - 1)
+            and is_same(program, list(a.args), list(b.args), depth - 1)
+            and is_same(program, list(a.kwargs.items()), list(b.kwargs.items()), depth - 1)
         )
     if isinstance(one, list | tuple) and isinstance(two, list | tuple):
-        return len(one) == len(two) and all(_is_same(program, x, y, depth) for x, y in zip(one, two, strict=True))
+        return len(one) == len(two) and all(is_same(program, x, y, depth) for x, y in zip(one, two, strict=True))
     if isinstance(one, torch.Tensor) or isinstance(two, torch.Tensor):
         return one is two
     return type(one) is type(two) and bool(one == two)
