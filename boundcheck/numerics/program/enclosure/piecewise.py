@@ -67,16 +67,21 @@ def power_of_fold(fold: str, p: int) -> Elementary:
         factor = float(math.perm(p, order))
 
         def at(x: Tensor) -> Tensor:
-            above = factor * x.clamp(min=0) ** (p - order) if p > order else factor * (x > 0).to(x)
+            above = _of_positive(x, p - order)
             if fold == "positive":
-                return above
-            below = factor * (-x).clamp(min=0) ** (p - order) if p > order else factor * (x < 0).to(x)
-            return above + (-1) ** order * below
+                return factor * above
+            below = _of_positive(-x, p - order)
+            return factor * (above - below if order % 2 else above + below)
 
         return at if order <= p else torch.zeros_like
 
     derivatives = derivative(0), derivative(1), derivative(2), derivative(3)
     return Elementary(derivatives, ((0.0,), (0.0,), (0.0,), (0.0,)), kinks=((0.0, p),) if p <= 3 else ())
+
+
+def _of_positive(x: Tensor, p: int) -> Tensor:
+    """Return max(x, 0)^p, and for p = 0 whether x is positive."""
+    return x.clamp(min=0).pow(p) if p else (x > 0).to(x)
 
 
 def elu(alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Elementary:

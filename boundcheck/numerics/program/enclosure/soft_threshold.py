@@ -61,8 +61,8 @@ def _beyond(z: Value, t: Value | Tensor | None, side: int) -> Value:
     if isinstance(t, Value):
         return linear_value([z, t], lambda x, y: side * x - y, lambda x, y: x + y, None, moves=False, terms=2)
     assert t is not None
-    offset = -t.expand(torch.broadcast_shapes(z.shape, t.shape))
-    shape = offset.shape
+    shape = (torch.zeros(z.shape) + torch.zeros(t.shape)).shape
+    offset = -t.expand(shape)
     return linear_value(
         [z], lambda x: (side * x).expand(shape), lambda x: x.expand(shape), offset, moves=False, terms=2
     )
