@@ -1,4 +1,4 @@
-"""The command line. Heavy imports live inside the commands, so that ``boundcheck --help`` loads none of them."""
+"""The command line. Slow imports are inside the commands, so that ``boundcheck --help`` is fast."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def constants(
         explanations = explain_constants(loaded, estimates, explain or (), ball)
         local = None
         if ball == BallKind.PAPER and not (estimates["q"].is_safe and estimates["q"].value < 1 and not loaded.w0.any()):
-            # the ball of the iterates is another one, or more may be known there
+            # the iterates have another ball, or more may be known on it
             local = estimate_constants(
                 loaded, ball=BallKind.LOCAL, known=known, budget=budget, delta=delta, seed=seed or 0, progress=tell
             )
@@ -190,8 +190,8 @@ for _run in (
 
 
 def main() -> None:
-    """The `boundcheck` command: one line and exit code 2 for bad input, never a traceback."""
-    for stream in (sys.stdout, sys.stderr):  # a terminal without Unicode shows question marks, not a traceback
+    """Run the `boundcheck` command. Bad input gives one line and exit code 2, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal without Unicode shows question marks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
@@ -208,7 +208,7 @@ def main() -> None:
         _fail(f"{text.rstrip('.')}; see boundcheck --help" if text else "")
     except (KeyboardInterrupt, typer.Abort):
         _fail(STOPPED, INTERRUPTED)
-    except BrokenPipeError:  # the reader went away, as in `boundcheck list | head`
+    except BrokenPipeError:  # the reader has ended, as in `boundcheck list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
@@ -219,13 +219,13 @@ def main() -> None:
         text = " ".join(str(error).split())[:300]
         advice = "please report it; BOUNDCHECK_TRACEBACK=1 shows where it arose"
         _fail(f"an error inside boundcheck: {type(error).__name__}: {text}; {advice}", INTERNAL)
-    if code == INTERRUPTED:  # which typer makes of Ctrl-C
+    if code == INTERRUPTED:  # the exit code of typer after Ctrl-C
         _fail(STOPPED, INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _of_options(message: str) -> str:
-    """The message with the option where Python names an argument: "t must be …" becomes "--t must be …"."""
+    """Replace the name of a Python argument by the option: "t must be …" becomes "--t must be …"."""
     name, must, _ = message.partition(" must be ")
     is_given = any(word.split("=")[0] == f"--{name}" for word in sys.argv[1:])
     return f"--{message}" if must and is_given else message

@@ -1,4 +1,4 @@
-"""The command `check`: methods against their bounds; those with minibatches over many runs."""
+"""The command `check`: compare methods with their bounds; methods with minibatches over many runs."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def check(
 
 
 def fewer_steps(t: int) -> Callable[[float], str]:
-    """Advice for a check that takes so many seconds: the t for about ten minutes, or less where time grows faster."""
+    """Return a function from the seconds of a check to advice: a t that takes at most about ten minutes."""
     return lambda seconds: f"use fewer steps, such as --t {max(1, int(t * 600 / seconds))}, or fewer methods (--method)"
 
 

@@ -1,4 +1,4 @@
-"""The command `compare`: what changed from one report to another."""
+"""The command `compare`: list the changes between two reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `gallery`: one page of many reports."""
+"""The command `gallery`: write one page with many reports."""
 
 from __future__ import annotations
 

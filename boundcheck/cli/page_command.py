@@ -1,4 +1,4 @@
-"""The command `page`: a problem, a report, or the theory alone, as one HTML file."""
+"""The command `page`: write one HTML file on a problem, on a report, or on the theory alone."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def page(
 
 
 def _of_saved(report: str, t: int) -> str:
-    """The page of a report of either kind."""
+    """Return the page of a saved report, with or without minibatches."""
     from boundcheck.report.json_parts import STOCHASTIC, read
     from boundcheck.report.report import Report
     from boundcheck.report.stochastic_report import StochasticReport

@@ -1,4 +1,4 @@
-"""The command `sweep`: `check` or `plan` over a grid."""
+"""The command `sweep`: run `check` or `plan` over a grid."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def sweep(
 
 
 def _exit_code(counts: dict[str, int]) -> int:
-    """1 if some bound is violated, 3 if nothing is said anywhere."""
+    """Return 1 if a bound is violated, 3 if no bound applies at any point, otherwise 0."""
     from boundcheck.report.verdict import Verdict
     from boundcheck.sweeps.row import FAILED, NO_GUARANTEE
 
