@@ -162,7 +162,7 @@ def _t_and_k(method: MethodSummary, t: int | None) -> str:
 
 
 def _methods(report: Report, width: int) -> Table:
-    """Return a table with a row for each method: error, angle, steps for 1%, best bound; and more in a wide terminal."""
+    """Return a table with a row for each method: error, angle, steps for 1%, best bound; more if it is wide."""
     wide, narrow = width >= WIDE, width < NARROW
     table = Table(box=None, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
     table.add_column("method", no_wrap=True, style="bold")
