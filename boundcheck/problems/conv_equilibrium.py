@@ -32,11 +32,11 @@ from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.flatten import Layout
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Domain
-from boundcheck.problems.equilibrium import Examples, checked_norm, gaussian_examples, given, mnist_examples
 from boundcheck.problems.parts import conv_equilibrium_constants as constants
 from boundcheck.problems.parts.classifier_constants import Classifier
 from boundcheck.problems.parts.cross_entropy import cross_entropy
-from boundcheck.problems.parts.projections import convolution_norm, project_convolution
+from boundcheck.problems.parts.labelled_examples import Examples, gaussian_examples, mnist_examples, size_or_default
+from boundcheck.problems.parts.projections import contraction_norm, convolution_norm, project_convolution
 from boundcheck.problems.parts.synthetic_data import Draw, normal
 
 NAME = "conv-eqm"
@@ -127,7 +127,7 @@ def make(
     Problem(conv-eqm, d=64, n=83, fixed-point, float64 on cpu)
     """
     draw = Draw.seeded(seed, dtype, device)
-    pixels = 28 if mnist else given("side", side, 8)
+    pixels = 28 if mnist else size_or_default("side", side, 8)
     if pixels % 4 or pixels < 8:
         raise InputError(f"side = {pixels} cannot be pooled twice and leave 3 x 3 kernels room; give 8, 12, 16, …")
     if examples is not None:
@@ -135,14 +135,15 @@ def make(
     elif mnist:
         data = mnist_examples(draw, size, side=side, classes=classes)
     else:
-        data = gaussian_examples(draw, given("size", size, 6), pixels**2, given("classes", classes, 3))
+        count = size_or_default("size", size, 6)
+        data = gaussian_examples(draw, count, pixels**2, size_or_default("classes", classes, 3))
     n_e = len(data.X)
     images = data.X.reshape(n_e, 1, pixels, pixels)
-    h = given("hidden", hidden, 10 if mnist else 2)
+    h = size_or_default("hidden", hidden, 10 if mnist else 2)
     k = data.Y.shape[1]
     s = pixels // 2
     f = h * (s // 2) ** 2
-    q = checked_norm(norm)
+    q = contraction_norm(norm)
     grid = torus(s, padding)
     shapes = ((h, h, 3, 3), (h, 1, 3, 3), (h,), (k, f), (k,))
     pieces = Layout(Parameters._fields, tuple(map(torch.Size, shapes)), lambda leaves: Parameters(*leaves))

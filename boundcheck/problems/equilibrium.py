@@ -10,22 +10,21 @@ sums the losses in `mainprob2`; here they are averaged.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant
-from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.flatten import Layout
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Domain
 from boundcheck.problems.parts import equilibrium_constants as constants
 from boundcheck.problems.parts.classifier_constants import Classifier
-from boundcheck.problems.parts.cross_entropy import cross_entropy, one_hot
-from boundcheck.problems.parts.projections import project_matrix
+from boundcheck.problems.parts.cross_entropy import cross_entropy
+from boundcheck.problems.parts.labelled_examples import Examples, gaussian_examples, mnist_examples, size_or_default
+from boundcheck.problems.parts.projections import contraction_norm, project_matrix
 from boundcheck.problems.parts.synthetic_data import Draw, normal
 
 NAME = "eqm"
@@ -49,14 +48,6 @@ class Ready(NamedTuple):
     drive: Tensor
     theta: Tensor
     b: Tensor
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Inputs, one a row, and their classes as rows of the identity."""
-
-    X: Tensor
-    Y: Tensor
 
 
 def make(
@@ -123,13 +114,12 @@ def make(
     elif mnist:
         data = mnist_examples(draw, size, features=features, classes=classes)
     else:
-        data = gaussian_examples(
-            draw, given("size", size, 20), given("features", features, 8), given("classes", classes, 3)
-        )
-    h = given("hidden", hidden, 200 if mnist else 10)
+        count, features = size_or_default("size", size, 20), size_or_default("features", features, 8)
+        data = gaussian_examples(draw, count, features, size_or_default("classes", classes, 3))
+    h = size_or_default("hidden", hidden, 200 if mnist else 10)
     n_e, p = data.X.shape
     k = data.Y.shape[1]
-    q = checked_norm(norm)
+    q = contraction_norm(norm)
     shapes = ((h, h), (h, p), (h,), (k, h), (k,))
     pieces = Layout(Parameters._fields, tuple(map(torch.Size, shapes)), lambda leaves: Parameters(*leaves))
 
@@ -193,48 +183,3 @@ def projection(hidden: int, norm: float = 0.999) -> Callable[[Tensor], Tensor]:
 def spectral_norm(A: Tensor) -> Tensor:
     norm: Tensor = torch.linalg.matrix_norm(A, ord=2)
     return norm
-
-
-def gaussian_examples(draw: Draw, size: int, features: int, classes: int) -> Examples:
-    """Each class a normal centre; its examples lie around it with half the spread of the centres."""
-    y = torch.arange(size, device="cpu") % classes
-    X = draw.normal(classes, features)[y] + draw.normal(size, features) / 2
-    return Examples(draw.place(X), draw.place(one_hot(y, classes)))
-
-
-def mnist_examples(draw: Draw, size: int | None, **fixed: int | None) -> Examples:
-    """`size` (5000 as in the paper) training images of MNIST at random, pixels in [0, 1]."""
-    for name, value in fixed.items():
-        if value is not None:
-            raise InputError(f"{name} = {value} with mnist=True; MNIST fixes it, so leave {name} out")
-    from boundcheck.problems.parts import datasets as data  # only here: the synthetic problem needs no files
-
-    images = data.mnist()
-    total = len(images.train_labels)
-    count = given("size", size, 5000)
-    if count > total:
-        raise InputError(f"size = {count} with mnist=True, which has {total} training images; give at most that")
-    chosen = torch.randperm(total, generator=draw.generator, device="cpu")[:count]
-    X = torch.from_numpy(images.train_images)[chosen].reshape(count, -1).to(torch.float64) / 255
-    return Examples(draw.place(X), draw.place(one_hot(torch.from_numpy(images.train_labels)[chosen].long(), 10)))
-
-
-def mnist_test(draw: Draw, size: int) -> Examples:
-    """The first `size` of the 10000 test images of MNIST."""
-    from boundcheck.problems.parts import datasets as data
-
-    images = data.mnist()
-    X = torch.from_numpy(images.test_images)[:size].reshape(size, -1).to(torch.float64) / 255
-    return Examples(draw.place(X), draw.place(one_hot(torch.from_numpy(images.test_labels)[:size].long(), 10)))
-
-
-def given(name: str, value: int | None, default: int) -> int:
-    if value is not None and value < 1:
-        raise InputError(f"{name} = {value} is not a size; give a whole number from 1")
-    return default if value is None else value
-
-
-def checked_norm(norm: float) -> float:
-    if not 0 <= norm < 1:
-        raise InputError(f"norm = {norm} does not give a contraction; give 0 <= norm < 1")
-    return float(norm)

@@ -16,7 +16,7 @@ from boundcheck.engine.experiment import Outcome, Settings, Step, Task
 from boundcheck.errors import InputError
 from boundcheck.paper.equilibrium import conv_eqm, training
 from boundcheck.paper.equilibrium.training import ready
-from boundcheck.problems.equilibrium import Examples
+from boundcheck.problems.parts.labelled_examples import Examples
 
 NAME = "states"
 TITLE = "state maps of the convolutional equilibrium model over the iterations"

@@ -30,8 +30,9 @@ from boundcheck.numerics.solvers.hypergradient import hypergradient
 from boundcheck.problems.conv_equilibrium import make as convolutional
 from boundcheck.problems.conv_equilibrium import projection as projection_of_kernels
 from boundcheck.problems.conv_equilibrium import scores as scores_of_maps
-from boundcheck.problems.equilibrium import Examples, gaussian_examples, mnist_examples, mnist_test, projection, scores
 from boundcheck.problems.equilibrium import make as dense
+from boundcheck.problems.equilibrium import projection, scores
+from boundcheck.problems.parts.labelled_examples import Examples, gaussian_examples, mnist_examples, mnist_test
 from boundcheck.problems.parts.synthetic_data import Draw, normal
 
 METHODS = {"aid-fp": "FP", "aid-cgn": "CG", "itd": "ITD"}

@@ -83,6 +83,20 @@ def times_step(name: str, alpha: float, of: Constant, region: Region) -> Constan
     return closed_form(name, alpha * of.value, how, region, exact=of.side is of.side.EXACT)
 
 
+def constants_everywhere(
+    X: Tensor | SparseMatrix, Y: Tensor, mu: Tensor | float, L: Tensor, how: str, alpha: float
+) -> list[Constant]:
+    """Return the constants that do not depend on a ball: those of the step, and D."""
+    gradient = X.T @ cross_entropy_gradient(torch.zeros_like(Y), Y)  # at W = 0
+    return [*of_the_step(mu, L, how, alpha), solution_norm(mu, Y.shape[1], gradient)]
+
+
+def constants_of_phi(rho_1: Constant, rho_2: Constant, L_Phi: Constant, alpha: float, region: Region) -> list[Constant]:
+    """Return the constants of ℓ and Φ on a ball: hat_rho_1, hat_rho_2, L_Phi, and with the step nu_1 and nu_2."""
+    nu_1, nu_2 = times_step("nu_1", alpha, rho_1, region), times_step("nu_2", alpha, rho_2, region)
+    return [rho_1, rho_2, nu_1, nu_2, L_Phi]
+
+
 @dataclass(frozen=True, eq=False)
 class Validation:
     """X', Y', ‖x'_i‖, whether X' ≥ 0, an upper bound of ‖X'‖², and what of L_E does not depend on the ball."""

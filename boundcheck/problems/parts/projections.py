@@ -73,3 +73,10 @@ def _checked(norm: float) -> float:
             f"norm = {norm} is not a spectral norm to project to; give a finite number that is not negative"
         )
     return float(norm)
+
+
+def contraction_norm(norm: float) -> float:
+    """Return a norm as a float; InputError unless it is at least 0 and below 1."""
+    if not 0 <= norm < 1:
+        raise InputError(f"norm = {norm} does not give a contraction; give 0 <= norm < 1")
+    return float(norm)
