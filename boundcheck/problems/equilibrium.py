@@ -1,10 +1,10 @@
-"""Equilibrium model (EQM), section 4.2 of the paper: problem `mainprob2` with the dynamics `eq:qlin_eqm`.
+"""Equilibrium model (EQM): section 4.2 of the paper, problem `mainprob2` with the dynamics `eq:qlin_eqm`.
 
     φ_i(w_i, γ) = tanh(A w_i + B x_i + c),   E(w, θ) = mean_i cross-entropy(θ w_i + b, y_i),   λ = (A, B, c, θ, b).
 
-∂₁Φ is block diagonal, with one block diag(tanh') A an example, and not symmetric. As |tanh'| ≤ 1, q = ‖A‖ is a
-contraction constant for all w, and the least one if A is invertible (tanh' = 1 where A w_i + B x_i + c = 0). The paper
-sums the losses in `mainprob2`; here they are averaged.
+∂₁Φ is block diagonal, with a block diag(tanh') A for each example, and not symmetric. Because |tanh'| ≤ 1, q = ‖A‖ is a
+contraction constant for all w. It is the least one if A is invertible (tanh' = 1 where A w_i + B x_i + c = 0). The
+paper sums the losses in `mainprob2`; here E is the mean.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TITLE = "equilibrium model tanh(Aw + Bx + c), logistic classifier on its states"
 
 
 class Parameters(NamedTuple):
-    """The pieces of λ, in the order in which they lie in it."""
+    """The pieces of λ, in their order."""
 
     A: Tensor
     B: Tensor
@@ -42,7 +42,7 @@ class Parameters(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """What depends on λ only; row i of `drive` is B x_i + c."""
+    """Quantities that depend only on λ; row i of `drive` is B x_i + c."""
 
     A: Tensor
     drive: Tensor
@@ -67,7 +67,7 @@ def make(
 
     λ = (A, B, c, θ, b) is drawn with ‖A‖ = `norm`; ∂₁Φ is not symmetric. `problem.at(problem.sample(1, seed=1)[0])` has
     the same data at another λ. The paper's runs without projection leave the domain of λ;
-    `dataclasses.replace(problem, domain=None)` allows it.
+    `dataclasses.replace(problem, domain=None)` allows this.
 
     Parameters
     ----------
@@ -80,17 +80,17 @@ def make(
     mnist : bool
         Whether to use images of MNIST in place of Gaussian classes; False by default.
     size : int, optional
-        The examples; 20 by default, and 5000 with `mnist`.
+        The number of examples; 20 by default, and 5000 with `mnist`.
     hidden : int, optional
-        The entries of the state of an example; 10 by default, and 200 with `mnist`.
+        The number of entries of the state of an example; 10 by default, and 200 with `mnist`.
     features : int, optional
-        The features of an example; 8 by default. MNIST has 784.
+        The number of features; 8 by default. MNIST has 784.
     classes : int, optional
-        The classes; 3 by default. MNIST has 10.
+        The number of classes; 3 by default. MNIST has 10.
     norm : float
         ‖A‖, the contraction constant, at least 0 and below 1; 0.95 by default.
     examples : Examples, optional
-        Data of your own, as rows X and one-hot labels Y; they are used in place of the others.
+        Your own data: examples as rows X, and one-hot labels Y. They replace the other data.
 
     Returns
     -------
@@ -166,12 +166,12 @@ def make(
 
 
 def scores(w: Tensor, ready: Ready) -> Tensor:
-    """θ w_i + b, a row for each example and a column for each class."""
+    """Return θ w_i + b, with a row for each example and a column for each class."""
     return w.reshape(-1, len(ready.A)) @ ready.theta.T + ready.b
 
 
 def projection(hidden: int, norm: float = 0.999) -> Callable[[Tensor], Tensor]:
-    """λ ↦ λ with the singular values of A clipped at `norm` = 1−ε, the rest as it is."""
+    """Return the map that clips the singular values of A in λ at `norm` = 1 − ε."""
 
     def project(lam: Tensor) -> Tensor:
         A, rest = lam[: hidden * hidden], lam[hidden * hidden :]

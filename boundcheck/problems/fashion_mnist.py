@@ -3,18 +3,18 @@
     E(W) = CE(X'W, y'),   ℓ(W, X) = CE(XW, y) + (β/2cp)‖W‖²,   W ∈ R^{p×c},  λ = X ∈ R^{c×p},  y = (0, …, c−1),
     μ = β/cp,   L ≤ ‖X‖²/2c + β/cp.
 
-CE is the mean cross-entropy; (X', y') is the usual training set with pixels in [0, 1], p = 784, c = 10, β = 1. At the
-start X = 0, where W(X) = 0 and Φ = (1 − αβ/cp)W; with the paper's step of 10⁴ that is −0.28 W, and Φ is a contraction
-on all of R^{p×c} while ‖X‖² < 1.4·10⁻³.
+CE is the mean cross-entropy; (X', y') is the usual training set with pixels in [0, 1], p = 784, c = 10, β = 1. The
+start is X = 0, where W(X) = 0 and Φ = (1 − αβ/cp)W; with the paper's step of 10⁴, this is −0.28 W. Φ is a contraction
+on all of R^{p×c} if ‖X‖² < 1.4·10⁻³.
 
-Constants beyond those of `parts/cross_entropy_constants.py`, with n = c examples. In the direction Δ, ∇²₂₁ℓ is
-(Δᵀ(S − Y) + XᵀK)/n where row i of K is H_iWᵀδ_i, δ_i being row i of Δ; rows ‖K_i‖ ≤ k_i‖δ_i‖ give ‖XᵀK‖_F ≤
-‖diag(k)X‖‖Δ‖_F. On a ball with centre P, ‖H_i‖ ≤ g_i = min{½, ‖H_i(P)‖ + S3‖x_i‖r}.
-* hat_rho_2: S − S* has rows of at most g_i‖(W−W*)ᵀx_i‖, and H_iWᵀ − H_i*W*ᵀ = H_i(W−W*)ᵀ + (H_i−H_i*)W*ᵀ. So
-  hat_rho_2 = (‖diag(g)X‖ + ‖diag(g + S3‖x_i‖‖W*‖)X‖)/n, ‖W*‖ being a spectral norm.
-* L_Phi = (α/n) sup (‖S − Y‖ + ‖diag(k)X‖). Less their means 1/c, Y has norm 1 and S rows of at most √(1−1/c), so
-  ‖S − Y‖ ≤ 1 + √(c−1), which is at most √(2c); or ‖S − Y‖ at P, plus ‖diag(g)X‖r. And k_i is the lesser of
-  g_i(‖P‖ + r) and ‖H_i(P)Pᵀ‖ + g_i r + S3‖x_i‖r‖P‖.
+These constants are not in `parts/cross_entropy_constants.py`; n = c is the number of examples. In the direction Δ,
+∇²₂₁ℓ is (Δᵀ(S − Y) + XᵀK)/n, where row i of K is H_iWᵀδ_i, and δ_i is row i of Δ. If ‖K_i‖ ≤ k_i‖δ_i‖ for all rows,
+then ‖XᵀK‖_F ≤ ‖diag(k)X‖‖Δ‖_F. On a ball with centre P, ‖H_i‖ ≤ g_i = min{½, ‖H_i(P)‖ + S3‖x_i‖r}.
+* hat_rho_2: the norm of row i of S − S* is at most g_i‖(W−W*)ᵀx_i‖, and H_iWᵀ − H_i*W*ᵀ = H_i(W−W*)ᵀ +
+  (H_i−H_i*)W*ᵀ. So hat_rho_2 = (‖diag(g)X‖ + ‖diag(g + S3‖x_i‖‖W*‖)X‖)/n, where ‖W*‖ is a spectral norm.
+* L_Phi = (α/n) sup (‖S − Y‖ + ‖diag(k)X‖). Y − 1/c has norm 1, and rows of S − 1/c have at most √(1−1/c), so
+  ‖S − Y‖ ≤ 1 + √(c−1), which is at most √(2c); it is also at most ‖S − Y‖ at P plus ‖diag(g)X‖r. And k_i is the lesser
+  of g_i(‖P‖ + r) and ‖H_i(P)Pᵀ‖ + g_i r + S3‖x_i‖r‖P‖.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ from boundcheck.problems.parts.synthetic_data import Draw
 
 NAME = "fashion-mnist"
 TITLE = "training data optimisation on Fashion-MNIST, one image a class"
-STEP = 1e4 / 7840  # the paper's step over its cp, so that data of other sizes have the same αμ
+STEP = 1e4 / 7840  # the paper's step over its cp, so that αμ is the same for data of other sizes
 
 
 class Ready(NamedTuple):
-    """λ as the images that it is."""
+    """λ as a matrix of images."""
 
     X: Tensor
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Validation and test images, one a row, with their classes as rows of the identity."""
+    """Validation and test images as rows, and their classes as rows of the identity."""
 
     X_val: Tensor
     Y_val: Tensor
@@ -87,7 +87,7 @@ def load(
     classes: int | None = None,
     download: bool | None = None,
 ) -> Parts:
-    """The images of `make` with the same arguments, and those to test on."""
+    """Return the validation images of `make` with the same arguments, and the test images."""
     draw = Draw.seeded(seed, dtype, device)
     if synthetic:
         p, c = synthetic_size("features", features, 12), synthetic_size("classes", classes, 4)
@@ -105,8 +105,8 @@ def load(
         if validation_size is not None:
             if not 1 <= validation_size <= len(y_val):
                 raise InputError(f"validation_size = {validation_size}; give a whole number from 1 to {len(y_val)}")
-            chosen = torch.randperm(len(y_val), generator=draw.generator, device="cpu")[:validation_size]
-            X_val, y_val = X_val[chosen], y_val[chosen]
+            rows = torch.randperm(len(y_val), generator=draw.generator, device="cpu")[:validation_size]
+            X_val, y_val = X_val[rows], y_val[rows]
         X_val, X_test = (draw.place(x.reshape(len(x), -1)).div_(255) for x in (X_val, X_test))
     return Parts(*(draw.place(x) for x in (X_val, one_hot(y_val, c), X_test, one_hot(y_test, c))))
 
@@ -144,8 +144,7 @@ def make(
     beta : float
         The weight β of the penalty, positive; 1 by default.
     validation_size : int, optional
-        How many of the 60000 images to validate on; all by default. With `synthetic`, how many are
-        drawn; 40 by default.
+        The number of validation images, out of 60000; all by default. With `synthetic`, 40 by default.
     step_size : float, optional
         The step α; by default 10⁴·cp/7840, which is the paper's 10⁴ for its data.
     dynamics : str
@@ -153,20 +152,20 @@ def make(
     momentum : float
         The momentum β of the dynamics; 0 by default.
     spread : float, optional
-        The standard deviation of the entries of a sampled λ; by default such that ‖X‖² is about c/α and Φ a
+        The standard deviation of the entries of a sampled λ; by default such that ‖X‖² is about c/α, so that Φ is a
         contraction.
     synthetic : bool
         Whether to draw Gaussian classes in place of the images; False by default.
     features : int, optional
-        With `synthetic`, the features of an example; 12 by default.
+        With `synthetic`, the number of features; 12 by default.
     classes : int, optional
-        With `synthetic`, the classes; 4 by default.
+        With `synthetic`, the number of classes; 4 by default.
     download : bool, optional
         Whether missing files may be downloaded; by default only if the environment has BOUNDCHECK_DOWNLOAD=1.
     batch : int, optional
-        The images of λ in a minibatch, for stochastic methods; by default there are no minibatches.
+        The number of images of λ in a minibatch, for stochastic methods; by default there are no minibatches.
     replacement : bool
-        Whether the images of λ of a minibatch are drawn with replacement; True by default.
+        Whether minibatches are drawn with replacement; True by default.
 
     Returns
     -------

@@ -1,16 +1,16 @@
-"""Multinomial logistic regression on 20 newsgroups, one penalty a word, section 4.2 and appendix C.2 of the paper.
+"""Multinomial logistic regression on 20 newsgroups, one penalty for each word: section 4.2, appendix C.2 of the paper.
 
     E(W) = CE(X'W, y'),   ℓ(W, λ) = CE(XW, y) + (1/2cp) Σ_j e^{λ_j} Σ_i W_ji²,   W ∈ R^{p×c},  λ ∈ R^p,  λ₀ = 0,
     μ = min e^λ/cp,   L ≤ λmax(XᵀX)/2n + max e^λ/cp.
 
-CE is the mean cross-entropy; p = 101631, c = 20, three equal parts of 6282 documents. X stays sparse throughout.
-At λ₀ 2/L is 13 (63 with tf-idf), so that Φ with the paper's step α = 10³ is not a contraction on all of R^{p×c}: from
-W = 0 it first takes ℓ from 3.0 up to 53, then down to 0.25 in 300 steps (with tf-idf straight down, to 0.15). At W(λ₀)
-itself ‖∂₁Φ‖ is 1.03, which is not a contraction either; with tf-idf it is 1 − αμ = 0.9995.
+CE is the mean cross-entropy; p = 101631, c = 20, and three equal parts have 6282 documents each. X is always sparse. At
+λ₀, 2/L is 13 (63 with tf-idf), so with the paper's step α = 10³, Φ is not a contraction on all of R^{p×c}: from W = 0,
+ℓ first rises from 3.0 to 53, and then falls to 0.25 in 300 steps (with tf-idf it only falls, to 0.15). At W(λ₀) itself,
+‖∂₁Φ‖ is 1.03, which is not a contraction either; with tf-idf it is 1 − αμ = 0.9995.
 
-Constants beyond those of `parts/cross_entropy_constants.py`: column j of ∇²₂₁ℓ is (e^λ_j/cp) W_j in the place of row j
-of W and zero elsewhere, so that its norm is max_j (e^λ_j/cp)‖W_j‖. Hence hat_rho_2 = max e^λ/cp, and on a ball with
-centre P L_Phi = α max_j (e^λ_j/cp)(‖P_j‖ + r), both attained with all of the change in one row.
+These constants are not in `parts/cross_entropy_constants.py`: column j of ∇²₂₁ℓ is (e^λ_j/cp) W_j at the place of row j
+of W, and zero elsewhere, so the norm of ∇²₂₁ℓ is max_j (e^λ_j/cp)‖W_j‖. Hence hat_rho_2 = max e^λ/cp, and on a ball
+with centre P, L_Phi = α max_j (e^λ_j/cp)(‖P_j‖ + r). Both are attained by changes of one row.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from boundcheck.problems.parts.sparse_rows import SparseRows
 
 NAME = "newsgroups"
 TITLE = "multinomial logistic regression on 20 newsgroups, one ℓ₂ penalty a word"
-STEP = 1e3  # the paper's
+STEP = 1e3  # as in the paper
 
 
 class Ready(NamedTuple):
-    """What depends on λ only."""
+    """Quantities that depend only on λ."""
 
     penalty: Tensor  # e^λ/cp
     shrink: Tensor  # 1 − α e^λ/cp
@@ -89,9 +89,9 @@ def make(
         Whether to weight words by rarity; False by default, for counts of unit length. The paper says tf-idf,
         but its accuracies of 59-64 % are those of counts (at λ₀ 64 % after 2000 steps, and 70 % with tf-idf).
     used_words : bool
-        Whether to keep only the words of the training documents, those of most documents first; False by default. From
-        W = 0 the rows of all others stay zero, as do their parts of ∇f, and products are quicker without them. p stays
-        the number of all words.
+        Whether to keep only the words of the training documents, the most frequent ones first; False by default. From
+        W = 0, the rows of all other words stay zero, and so do their parts of ∇f; products are faster without them. p
+        is still the number of all words.
     step_size : float, optional
         The step α; by default 10³, and 1/L at λ₀ for synthetic data.
     dynamics : str
@@ -103,17 +103,17 @@ def make(
     synthetic : bool
         Whether to draw random documents in place of the files; False by default.
     size : int, optional
-        With `synthetic`, the documents in each part; 30 by default.
+        With `synthetic`, the number of documents in each part; 30 by default.
     features : int, optional
-        With `synthetic`, the words; 40 by default.
+        With `synthetic`, the number of words; 40 by default.
     classes : int, optional
-        With `synthetic`, the classes; 4 by default.
+        With `synthetic`, the number of classes; 4 by default.
     download : bool, optional
         Whether missing files may be downloaded; by default only if the environment has BOUNDCHECK_DOWNLOAD=1.
     batch : int, optional
-        The documents in a minibatch, for stochastic methods; by default there are no minibatches.
+        The number of documents in a minibatch, for stochastic methods; by default there are no minibatches.
     replacement : bool
-        Whether the documents of a minibatch are drawn with replacement; True by default.
+        Whether minibatches are drawn with replacement; True by default.
 
     Returns
     -------
