@@ -77,8 +77,8 @@ def list_(
     kinds = ("bounds", "methods", "problems")
     if what and what not in kinds:
         raise UnknownNameError.among("listing", what, kinds)
-    chosen = (what,) if what else kinds
-    listings = {kind: _problems() if kind == "problems" else show_catalogue.rows(kind) for kind in chosen}
+    kinds_to_list = (what,) if what else kinds
+    listings = {kind: _problems() if kind == "problems" else show_catalogue.rows(kind) for kind in kinds_to_list}
     if as_json:
         print_json(listings)
     else:
@@ -163,16 +163,16 @@ def constants(
 
     known = asked_constants(know)
     loaded = asked_problem(problem, seed, dtype, device, set_problem)
-    with console.progress(quiet or as_json) as tell:
+    with console.progress(quiet or as_json) as progress:
         estimates = estimate_constants(
-            loaded, ball=ball, known=known, budget=budget, delta=delta, seed=seed or 0, progress=tell
+            loaded, ball=ball, known=known, budget=budget, delta=delta, seed=seed or 0, progress=progress
         )  # fmt: skip
         explanations = explain_constants(loaded, estimates, explain or (), ball)
         local = None
         if ball == BallKind.PAPER and not (estimates["q"].is_safe and estimates["q"].value < 1 and not loaded.w0.any()):
             # the iterates have another ball, or more may be known on it
             local = estimate_constants(
-                loaded, ball=BallKind.LOCAL, known=known, budget=budget, delta=delta, seed=seed or 0, progress=tell
+                loaded, ball=BallKind.LOCAL, known=known, budget=budget, delta=delta, seed=seed or 0, progress=progress
             )
     if as_json:
         print_json(show_constants.as_json(loaded, estimates, explanations, ball, local))

@@ -98,19 +98,19 @@ def check(
             loaded = asked_finite_sum(problem, seed, dtype, device, set_problem, batch)
         else:
             loaded = asked_problem(problem, seed, dtype, device, set_problem)
-        with console.progress(quiet or as_json, shorter=shorter) as tell:
+        with console.progress(quiet or as_json, shorter=shorter) as progress:
             if minibatches:
                 report = run_minibatches(
                     loaded, method or (), t, options, steps, seed=seed, bounds=bound, known=known, budget=budget,
-                    delta=delta, memory=size, progress=tell,
+                    delta=delta, memory=size, progress=progress,
                 )  # fmt: skip
             else:
                 report = run(
                     loaded, method, t, samples, seed, bounds=bound, known=known, budget=budget, delta=delta,
-                    memory=size, progress=tell,
+                    memory=size, progress=progress,
                 )  # fmt: skip
             if results is not None:
-                tell("files", 0, 1)
+                progress("files", 0, 1)
                 (stochastic_files if minibatches else report_files).save(report, results)
     with after_writing(out):
         if as_json:

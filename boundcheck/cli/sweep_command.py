@@ -86,11 +86,11 @@ def sweep(
 
     try:
         with sole_use(place) as results:
-            with console.progress(quiet or as_json, time_left=True) as tell:
+            with console.progress(quiet or as_json, time_left=True) as progress:
                 result = run_sweep(
                     problem, axes, t, methods=method, samples=samples, seed=seed, action="plan" if plan else "check",
                     rtol=rtol, eps=eps, bounds=bound, options=options, budget=budget, jobs=jobs, scheduler=scheduler,
-                    out=results, progress=tell, say=say,
+                    out=results, progress=progress, say=say,
                 )  # fmt: skip
             save(result, results)
     except KeyboardInterrupt:

@@ -53,7 +53,7 @@ def conduct(
     with workers, Store(out, experiment, settings) as store:
         work = _Queue(experiment, tasks, store, workers, bar, SECONDS if seconds is None else seconds)
         from_before = len(tasks) - len(work.waiting)
-        work.all(say)
+        work.run_all(say)
         stored = {task.key: store.result(task.key) for task in tasks}
     results = {key: checkpoint.content for key, checkpoint in stored.items() if checkpoint is not None}
     total = sum(checkpoint.seconds for checkpoint in stored.values() if checkpoint is not None)
@@ -81,11 +81,11 @@ class _Queue:
         self.waiting = deque(missing)
         self.running: dict[Any, Task] = {}
 
-    def all(self, say: Say) -> None:
+    def run_all(self, say: Say) -> None:
         if not self.waiting:
             say("all runs were finished before")
             return
-        self.tell("")
+        self.report("")
         self.measure(say)
         while self.waiting or self.running:
             while self.waiting and len(self.running) < self.workers.count:
@@ -99,9 +99,9 @@ class _Queue:
             first, before, piece = self.trial()
         gained = (piece.done - before) * first.cost
         if gained > 0 and self.waiting:
-            left = sum(task.cost * (1 - self.so_far[task.key].done) for task in self.waiting)
+            remaining = sum(task.cost * (1 - self.so_far[task.key].done) for task in self.waiting)
             seconds_per_cost = piece.seconds / gained if piece.pace is None else piece.pace / first.cost
-            guess = seconds_per_cost * left / min(self.workers.count, len(self.waiting))
+            guess = seconds_per_cost * remaining / min(self.workers.count, len(self.waiting))
             part = "all" if piece.finished else f"{100 * (piece.done - before):.0f} %"
             how = f"estimated from {part} of {first.key}, which took {piece.seconds:.1f} s"
             say(f"{self.experiment.name}: about {duration(guess)} {self.workers.place} ({how})")
@@ -115,7 +115,7 @@ class _Queue:
         return first, before, self.collect()
 
     def start(self, task: Task, seconds: float, least: int = 1) -> None:
-        self.tell(task.key)
+        self.report(task.key)
         state = self.so_far[task.key].content
         try:
             call = self.workers.submit(advance, self.experiment.module, task, state, seconds, __version__, least)
@@ -132,7 +132,7 @@ class _Queue:
             self.keep(task, latest)
             if not latest.finished:
                 self.waiting.appendleft(task)
-            self.tell(task.key)
+            self.report(task.key)
         return latest
 
     def keep(self, task: Task, piece: Slice) -> None:
@@ -145,6 +145,6 @@ class _Queue:
                 self.store.keep_state(task.key, checkpoint)
                 self.so_far[task.key] = checkpoint
 
-    def tell(self, description: str) -> None:
-        left = sum(self.costs[key] * (1 - checkpoint.done) for key, checkpoint in self.so_far.items())
-        self.bar(description, self.total_cost - left, self.total_cost)
+    def report(self, description: str) -> None:
+        remaining = sum(self.costs[key] * (1 - checkpoint.done) for key, checkpoint in self.so_far.items())
+        self.bar(description, self.total_cost - remaining, self.total_cost)

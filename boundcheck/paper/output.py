@@ -94,7 +94,7 @@ def save(experiment: Experiment, outcome: Outcome, settings: Settings, out: Path
         with results.together() as parts:
             for name, text in texts.items():
                 (parts / name).write_text(text, encoding="utf-8", newline="")
-            pictures = {f"{name}.{suffix}": drawn for name, drawn in outcome.figures.items() for suffix in FORMATS}
+            pictures = {f"{name}.{suffix}": figure for name, figure in outcome.figures.items() for suffix in FORMATS}
             for name, figure in pictures.items():
                 canvas.save(figure, parts / name)
         return [results.place / name for name in (*texts, *pictures)]

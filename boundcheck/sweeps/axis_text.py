@@ -72,11 +72,11 @@ def values_from_text(name: str, text: str, types: tuple[Readable, ...] = (), wha
 
 def once(name: str, values: Iterable[Any]) -> list[Any]:
     """Return each value once, in order."""
-    some = list(islice(values, MOST + 1))  # a range may have billions
-    if len(some) > MOST:
+    first_values = list(islice(values, MOST + 1))  # a range may have billions
+    if len(first_values) > MOST:
         many = len(values) if isinstance(values, range) else f"more than {MOST}"
         raise InputError(f"--over {name} has {many} values; give from 1 to {MOST}")
-    distinct = list(dict.fromkeys(some))
+    distinct = list(dict.fromkeys(first_values))
     for value in distinct:
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"--over {name} has the value {value}; give finite numbers")

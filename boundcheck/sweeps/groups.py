@@ -49,10 +49,10 @@ def value_at(row: SweepRow, axis: str) -> Any:
 
 def groups(rows: Iterable[SweepRow], axes: Sequence[str]) -> dict[tuple[tuple[Any, ...], str], Group]:
     """Return the groups by their place on the axes and their method, in the order of the rows."""
-    every: dict[tuple[tuple[Any, ...], str], list[SweepRow]] = {}
+    rows_by_key: dict[tuple[tuple[Any, ...], str], list[SweepRow]] = {}
     for row in rows:
-        every.setdefault((tuple(value_at(row, axis) for axis in axes), row.method), []).append(row)
-    return {key: Group(*key, tuple(some)) for key, some in every.items()}
+        rows_by_key.setdefault((tuple(value_at(row, axis) for axis in axes), row.method), []).append(row)
+    return {key: Group(*key, tuple(members)) for key, members in rows_by_key.items()}
 
 
 def short(value: Any) -> str:

@@ -47,39 +47,40 @@ def experiment(maker: Maker, grid: Grid, settings: Settings) -> Experiment:
 
 def run(task: Task, state: Any) -> list[dict[str, Any]]:
     """Return the rows of one problem at one λ, one for each method."""
-    given = task.parameters
-    maker = Maker(given["maker"])
+    parameters = task.parameters
+    maker = Maker(parameters["maker"])
     maker.source  # noqa: B018 - if the file is missing or cannot be run, the sweep ends
-    if given["digest"] != maker.digest:
+    if parameters["digest"] != maker.digest:
         raise InputError(f"{maker.name} is another file here than where the sweep was started; copy it to all workers")
     try:
-        rows = list(_rows(maker, given))
+        rows = list(_rows(maker, parameters))
     except NoSamplerError:
         raise
     except Exception as why:
-        rows = row.failed(given["methods"], why)
+        rows = row.failed(parameters["methods"], why)
     return rows
 
 
-def _rows(maker: Maker, given: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    steps = {name: value for name, value in given["point"].items() if name in given["run"]}
-    options = {**given["options"], **{name: value for name, value in given["point"].items() if name not in steps}}
-    if given["seed"] is not None and "seed" not in options and maker.source.takes("seed"):
-        options["seed"] = given["seed"]
-    problem, how = maker.make(options), {**given["run"], **steps}
-    if given["samples"] > 1:
+def _rows(maker: Maker, parameters: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    steps = {name: value for name, value in parameters["point"].items() if name in parameters["run"]}
+    others = {name: value for name, value in parameters["point"].items() if name not in steps}
+    options = {**parameters["options"], **others}
+    if parameters["seed"] is not None and "seed" not in options and maker.source.takes("seed"):
+        options["seed"] = parameters["seed"]
+    problem, how = maker.make(options), {**parameters["run"], **steps}
+    if parameters["samples"] > 1:
         if problem.sampler is None:
             remedy = "pass sampler=… when you make the problem, or leave out samples (--samples)"
             raise NoSamplerError(f"{maker.name} makes problems without a sampler, so no λ can be drawn; {remedy}")
-        problem = problem.at(problem.sample(given["samples"], given["seed"])[given["sample"]])
-    if given["action"] == "plan":
+        problem = problem.at(problem.sample(parameters["samples"], parameters["seed"])[parameters["sample"]])
+    if parameters["action"] == "plan":
         from boundcheck.compare.plan import plan
 
-        return row.of_plan(plan(problem, methods=given["methods"], seed=given["seed"] or 0, **how))
+        return row.of_plan(plan(problem, methods=parameters["methods"], seed=parameters["seed"] or 0, **how))
     from boundcheck.compare.check import check
 
-    lam = {} if given["seed"] is None else {"seed": given["seed"]}
-    return row.of_report(check(problem, given["methods"], **lam, proofs=False, **how))
+    lam = {} if parameters["seed"] is None else {"seed": parameters["seed"]}
+    return row.of_report(check(problem, parameters["methods"], **lam, proofs=False, **how))
 
 
 def report(settings: Settings, results: Mapping[str, Any]) -> Outcome:

@@ -43,10 +43,10 @@ def sentences(sweep: Sweep) -> list[str]:
 
 
 def _extremes(sweep: Sweep, rows: Sequence[SweepRow], name: str, start: str, unit: str) -> list[str]:
-    having = [row for row in rows if getattr(row, name) is not None]
-    if not having:
+    rows_with_value = [row for row in rows if getattr(row, name) is not None]
+    if not rows_with_value:
         return []
-    least, largest = (pick(having, key=lambda row: getattr(row, name)) for pick in (min, max))
+    least, largest = (pick(rows_with_value, key=lambda row: getattr(row, name)) for pick in (min, max))
     first = f"{number(getattr(least, name))} {unit} at its tightest ({_where(sweep, least)})"
     if least is largest:
         return [f"{start} {number(getattr(least, name))} {unit} ({_where(sweep, least)})."]

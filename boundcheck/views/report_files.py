@@ -66,9 +66,9 @@ def _figures(report: Report, place: Path) -> list[Path]:
         if bound is not None and bound.trace is not None:
             title = trace_title(report, curve, bound)
             draw[f"trace-{curve.method.replace(':', '-')}"] = partial(report_figures.trace, bound.trace, title)
-    written = []
-    for name, drawn in draw.items():
-        figure = drawn()
+    paths = []
+    for name, draw_figure in draw.items():
+        figure = draw_figure()
         for suffix in ("png", "svg"):  # no pdf, because its fonts would double the time
-            written.append(report_figures.save(figure, place / f"{name}.{suffix}"))
-    return written
+            paths.append(report_figures.save(figure, place / f"{name}.{suffix}"))
+    return paths

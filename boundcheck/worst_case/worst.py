@@ -235,8 +235,8 @@ def worst(
     effort = effort or (QUICK if quick else FULL)
     searches: list[SearchResult] = []
     for d in sorted({1, dim}):
-        tell = _about(progress, d)
-        searches.append(search(Family(attacked, d, float(q), parts, saturating), steps, solves, seed, effort, tell))
+        family = Family(attacked, d, float(q), parts, saturating)
+        searches.append(search(family, steps, solves, seed, effort, _progress_in(progress, d)))
         if searches[-1].interrupted:
             break
     # compare in 50 digits: if κ or a ramp is extreme, the ratio in doubles may be too large
@@ -256,7 +256,7 @@ def worst(
     )
 
 
-def _about(progress: Progress | None, d: int) -> Progress | None:
+def _progress_in(progress: Progress | None, d: int) -> Progress | None:
     return None if progress is None else lambda what, done, of: progress(f"d = {d}: {what}", done, of)
 
 

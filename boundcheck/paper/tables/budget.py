@@ -37,10 +37,10 @@ def measured(settings: Settings) -> dict[str, dict[str, float]]:
     costs = {}
     for name, of_data in settings["data"].items():
         table, t = TABLES[name], min(of_data["t"])
-        given = {"data": name, "seed": settings["seed"], "device": settings["device"], "options": of_data["options"]}
+        parameters = {"data": name, "options": of_data["options"]} | {key: settings[key] for key in ("seed", "device")}
         with threads(1):
             start = clock()
-            problem = loaded(given).problem
+            problem = loaded(parameters).problem
             load, zeta = clock() - start, torch.tensor(of_data["zeta"][: table.together])
             descent = OuterDescent.start(problem, len(zeta))
             for _ in range(2):  # the first one warms up
@@ -59,8 +59,10 @@ def shortened(
     rule = HalvingRule.read(halving or str(HalvingRule()))
     whole = settings | {"halving": str(rule), "budget": budget}
     if budget is None:
-        return whole | {"data": {name: _halved(of, rule, 1) for name, of in settings["data"].items()}}
-    choices = {name: list(_choices(of, rule, whole_grid=not halving)) for name, of in settings["data"].items()}
+        return whole | {"data": {name: _halved(of_data, rule, 1) for name, of_data in settings["data"].items()}}
+    choices = {
+        name: list(_choices(of_data, rule, whole_grid=not halving)) for name, of_data in settings["data"].items()
+    }
     seconds = {
         name: [_seconds(settings, name, of_data, costs[name], tasks) for of_data in options]
         for name, options in choices.items()

@@ -108,12 +108,12 @@ def loaded(parameters: Mapping[str, Any]) -> Loaded:
 
 @lru_cache(maxsize=1)
 def _loaded(name: str, seed: int, device: str, options: tuple[tuple[str, Any], ...]) -> Loaded:
-    given = {"seed": seed, "device": device, "dtype": TABLES[name].dtype, **dict(options)}
-    return Loaded(load_problem(name, **given), ACCURACIES[name](given))
+    load_options = {"seed": seed, "device": device, "dtype": TABLES[name].dtype, **dict(options)}
+    return Loaded(load_problem(name, **load_options), ACCURACIES[name](load_options))
 
 
-def _parkinson(given: dict[str, Any]) -> Accuracy:
-    parts = load_parkinson(**given)
+def _parkinson(options: dict[str, Any]) -> Accuracy:
+    parts = load_parkinson(**options)
     Q, y = squared_differences(parts.X_test, parts.X), parts.y_test > 0.5  # targets are 0 and 1
 
     def accuracy(lam: Tensor, w: Tensor) -> float:
@@ -122,14 +122,14 @@ def _parkinson(given: dict[str, Any]) -> Accuracy:
     return accuracy
 
 
-def _newsgroups(given: dict[str, Any]) -> Accuracy:
-    parts = load_documents(**given)
+def _newsgroups(options: dict[str, Any]) -> Accuracy:
+    parts = load_documents(**options)
     X, y = parts.X_test, parts.Y_test.argmax(-1)
     return lambda lam, w: float(((X @ w.reshape(X.shape[1], -1)).argmax(-1) == y).double().mean())
 
 
-def _fashion_mnist(given: dict[str, Any]) -> Accuracy:
-    fewer = given if given.get("synthetic") else {**given, "validation_size": 1}  # validation images are not needed
+def _fashion_mnist(options: dict[str, Any]) -> Accuracy:
+    fewer = options if options.get("synthetic") else {**options, "validation_size": 1}  # these images are not needed
     parts = load_fashion_mnist(**fewer)
     X, y = parts.X_test, parts.Y_test.argmax(-1)
     return lambda lam, w: float(((X @ w.reshape(X.shape[1], -1)).argmax(-1) == y).double().mean())

@@ -114,37 +114,38 @@ class Pool:
 
 
 def halve(
-    data: Loaded, table: Table, given: Mapping[str, Any], state: Mapping[str, Any] | None, of: float, before: float = 0
-) -> Generator[Step, None, tuple[dict[str, Any], Tensor | None]]:
+    data: Loaded, table: Table, parameters: Mapping[str, Any], state: Mapping[str, Any] | None, of: float,
+    before: float = 0,
+) -> Generator[Step, None, tuple[dict[str, Any], Tensor | None]]:  # fmt: skip
     """Run the rounds, and yield after each step on λ; returns the summary and λ_s of the last step size."""
-    problem, t, plan = data.problem, given["t"], given["rounds"]
-    zeta = torch.tensor(given["zeta"], dtype=problem.dtype, device=problem.device)
+    problem, t, plan = data.problem, parameters["t"], parameters["rounds"]
+    zeta = torch.tensor(parameters["zeta"], dtype=problem.dtype, device=problem.device)
     start = Pool.start(problem.lam, problem.w0, len(zeta))
     pool = start if state is None else Pool.read(state, problem.device)
-    ended = sum(steps for _, steps in work(plan, table.together)[: pool.done])
+    finished = sum(steps for _, steps in work(plan, table.together)[: pool.done])
     while pool.round < len(plan):
-        begun = plan[pool.round - 1][1] if pool.round else 0
+        from_step = plan[pool.round - 1][1] if pool.round else 0
         steps = plan[pool.round][1]
         while pool.at < len(pool.left):
             rows = slice(pool.at, pool.at + table.together)
-            descent = _resumed(pool, rows, begun, problem.device)
+            descent = _resumed(pool, rows, from_step, problem.device)
             numbers = torch.tensor(pool.left[rows], device=problem.device)
             while descent.done < steps:
-                descent = descent.step(problem, given["method"], zeta[numbers], t, table.warm, table.within)
+                descent = descent.step(problem, parameters["method"], zeta[numbers], t, table.warm, table.within)
                 pool.batch = vars(descent)
-                yield Step(pool.state(), before + ended + descent.done - begun, of)
+                yield Step(pool.state(), before + finished + descent.done - from_step, of)
             _end_batch(pool, rows, descent, data, t, table.warm)
-            ended += steps - begun
+            finished += steps - from_step
         _end_round(pool, steps, plan[pool.round + 1][0] if pool.round + 1 < len(plan) else 1)
-    return _summary(pool, data, given, table)
+    return _summary(pool, data, parameters, table)
 
 
-def _resumed(pool: Pool, rows: slice, begun: int, device: torch.device) -> OuterDescent:
+def _resumed(pool: Pool, rows: slice, from_step: int, device: torch.device) -> OuterDescent:
     if pool.batch is not None:
         tensors = {name: pool.batch[name].to(device) for name in ("alive", "lam", "w")}
         return OuterDescent(done=pool.batch["done"], definite=pool.batch["definite"], **tensors)
     lam = pool.lam[rows]
-    return OuterDescent(begun, torch.arange(len(lam), device=device), lam.clone(), pool.w[rows].clone())
+    return OuterDescent(from_step, torch.arange(len(lam), device=device), lam.clone(), pool.w[rows].clone())
 
 
 def _end_batch(pool: Pool, rows: slice, descent: OuterDescent, data: Loaded, t: int, warm: bool) -> None:
@@ -172,17 +173,17 @@ def _end_round(pool: Pool, steps: int, count: int) -> None:
 
 
 def _summary(
-    pool: Pool, data: Loaded, given: Mapping[str, Any], table: Table
+    pool: Pool, data: Loaded, parameters: Mapping[str, Any], table: Table
 ) -> tuple[dict[str, Any], Tensor | None]:  # fmt: skip
     """Return the same summary as for a batch of the grid, with the step at which each step size stopped."""
-    summary: dict[str, Any] = {"zeta": list(given["zeta"]), "f_t": pool.last, "best": None, "definite": pool.definite}
-    summary["stopped"] = pool.stopped
+    summary: dict[str, Any] = {"zeta": list(parameters["zeta"]), "f_t": pool.last, "best": None}
+    summary |= {"definite": pool.definite, "stopped": pool.stopped}
     if not pool.left:
         return summary, None
     (best,) = pool.left
     lam = pool.lam[0].clone()
     alone = torch.zeros(1, dtype=torch.long, device=lam.device)
-    problem, t, descent = data.problem, given["t"], OuterDescent(0, alone, lam[None], pool.w)
+    problem, t, descent = data.problem, parameters["t"], OuterDescent(0, alone, lam[None], pool.w)
     w, first = descent.last(problem, t, table.warm)[0], descent.first(problem, table.warm)[0]
-    error = hypergradient_error(problem, table, given["method"], lam, first, t)
+    error = hypergradient_error(problem, table, parameters["method"], lam, first, t)
     return summary | {"best": best, "accuracy_t": data.accuracy(lam, w), "error": error}, lam

@@ -144,12 +144,12 @@ def _L_Phi(layer: Layer, slope: Tensor, W: Tensor, r: float) -> Tensor:
     grams = W.new_zeros(h, size, size)
     step = max(1, BLOCK // (s * s))
     for start in range(0, n, step):
-        some = slice(start, start + step)
-        of_w = unfold(layer.padded(W[some]), 3).transpose(0, 1).flatten(1)  # 9h × places
-        of_x = unfold(layer.images[some], 3)
+        block = slice(start, start + step)
+        of_w = unfold(layer.padded(W[block]), 3).transpose(0, 1).flatten(1)  # 9h × places
+        of_x = unfold(layer.images[block], 3)
         for a in range(h):
-            weights = slope[some, a].flatten()
-            winners = layer.chosen[some, a].flatten(1)[:, None].expand(-1, 9, -1)
+            weights = slope[block, a].flatten()
+            winners = layer.chosen[block, a].flatten(1)[:, None].expand(-1, 9, -1)
             rest = of_x.gather(2, winners).transpose(0, 1).flatten(1)
             rest = torch.cat((rest, rest.new_ones(1, rest.shape[1]))) * weights
             if a == 0 or apart:

@@ -106,13 +106,13 @@ def allowed(download: bool | None) -> bool:
 
 def remedy(*names: str) -> str:
     """Return advice on where to put these files."""
-    given, cache = os.environ.get("BOUNDCHECK_DATA"), user_cache()
-    named = Path(given).expanduser() if given else "$BOUNDCHECK_DATA"
+    named_folder, cache = os.environ.get("BOUNDCHECK_DATA"), user_cache()
+    named = Path(named_folder).expanduser() if named_folder else "$BOUNDCHECK_DATA"
     files = (
         f"the file with sha256 {SHA256[name]} at {named}/{name}" + (f" or at {cache / name}" if cache else "")
         for name in names
     )
-    return f"put {' and '.join(files)}{'' if given else ' (BOUNDCHECK_DATA is not set)'}"
+    return f"put {' and '.join(files)}{'' if named_folder else ' (BOUNDCHECK_DATA is not set)'}"
 
 
 def optional(module: str, purpose: str) -> Any:

@@ -196,12 +196,12 @@ def log_axis(
         ticks = MaxNLocator(min(5, most), steps=[1, 2, 5, 10]).tick_values(low, high)
         major, fine = [float(x) for x in ticks if low <= x <= high], []
     plain = major is not powers or all(0.01 <= x <= 1000 for x in major)
-    written = {x: number(x) if plain else f"10{str(round(np.log10(x))).translate(RAISED)}" for x in major}
-    if which == "x" and major is not powers and any("×" in text for text in written.values()):
-        written = dict(list(written.items())[::2])  # every other label, because they are long
+    labels = {x: number(x) if plain else f"10{str(round(np.log10(x))).translate(RAISED)}" for x in major}
+    if which == "x" and major is not powers and any("×" in text for text in labels.values()):
+        labels = dict(list(labels.items())[::2])  # every other label, because they are long
     if zero is not None:
-        written[zero] = "0"
-    return _ticks(axes, which, written, fine, named=named)
+        labels[zero] = "0"
+    return _ticks(axes, which, labels, fine, named=named)
 
 
 def over_t(axes: Axes, t: np.ndarray) -> None:
@@ -219,13 +219,13 @@ def linear_axis(axes: Axes, which: str, *, integer: bool = False) -> float:
 
 
 def _ticks(
-    axes: Axes, which: str, written: dict[float, str], fine: Sequence[float] = (), *, named: bool = True
+    axes: Axes, which: str, labels: dict[float, str], fine: Sequence[float] = (), *, named: bool = True
 ) -> float:
     """Draw ticks and labels along an axis, and return the inches that they take."""
     across = axes.get_xaxis_transform() if which == "x" else axes.get_yaxis_transform()
     style: dict[str, Any] = {"ls": "", "marker": TICKDOWN if which == "x" else TICKLEFT, "color": "black"}
     style |= {"transform": across, "clip_on": False, "gid": f"{which} ticks"}
-    for places, length, thick in ((list(written), 3.5, 0.8), (fine, 2, 0.6)):
+    for places, length, thick in ((list(labels), 3.5, 0.8), (fine, 2, 0.6)):
         along, nothing = list(places), [0.0] * len(places)
         if along:
             line = Line2D(*((along, nothing) if which == "x" else (nothing, along)), ms=length, mew=thick, **style)
@@ -233,9 +233,9 @@ def _ticks(
     if not named:
         return TICK
     down, left = moved(axes, across, 0, -TICK), moved(axes, across, -TICK, 0)
-    for position, text in written.items():
+    for position, text in labels.items():
         if which == "x":
             write(axes, position, 0, text, down, ha="center", va="top", gid="x tick")
         else:
             write(axes, 0, position, text, left, ha="right", gid="y tick")
-    return TICK + max((text_shapes.width(text, SMALL) for text in written.values()), default=0.0)
+    return TICK + max((text_shapes.width(text, SMALL) for text in labels.values()), default=0.0)

@@ -83,8 +83,8 @@ class Words(Text):
 
 def words(x: float, y: float, text: str, **style: Any) -> Words:
     """Return a text as an artist for axes or a figure, without clipping."""
-    given: dict[str, Any] = {"transform": IdentityTransform(), "clip_on": False} | style
-    return Words(x, y, text, **given)
+    options: dict[str, Any] = {"transform": IdentityTransform(), "clip_on": False} | style
+    return Words(x, y, text, **options)
 
 
 def width(text: str, size: float) -> float:

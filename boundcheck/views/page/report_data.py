@@ -218,9 +218,9 @@ def _trace(bound_curve: BoundCurve, trace: Trace, report: Report) -> dict[str, A
 
 def _links(bound_curve: BoundCurve, trace: Trace, report: Report) -> list[dict[str, Any]]:
     """Return the links of the proof in the catalogue; if it has other links now, the saved ones without formulas."""
-    bound, given = bounds[bound_curve.name], frozenset(report.constants[bound_curve.ball]) | INDEX_NAMES
+    bound, names = bounds[bound_curve.name], frozenset(report.constants[bound_curve.ball]) | INDEX_NAMES
     observed = frozenset(symbol.name for symbol in bound.primitive.free_symbols)
-    for known in (given | {"rho", "sigma"}, given | {"rho"}, given | {"sigma"}, given, given | observed):
+    for known in (names | {"rho", "sigma"}, names | {"rho"}, names | {"sigma"}, names, names | observed):
         chain = bound.proof(known)
         if chain is not None and tuple(step.name for step in chain.links) == trace.links:
             return [theorems.link(step) for step in chain.links]

@@ -131,8 +131,8 @@ def _show_symbols(console: Console, theorem: Bound, request: Request) -> None:
     table.add_column()
     optional = [s.name for s in theorem.defaults if s.name in request.constants]
     for name in (*theorem.symbols, *optional):
-        given = request.constants.get(name)
-        value = f"{given.value:g}" if given else request.rates.get(name, "")
+        constant = request.constants.get(name)
+        value = f"{constant.value:g}" if constant else request.rates.get(name, "")
         table.add_row(name, value, QUANTITIES[name].meaning)
     console.print(table)
     for rate_name in ("rho", "sigma"):

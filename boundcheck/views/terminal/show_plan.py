@@ -164,8 +164,8 @@ def _wanted(g: Guarantee) -> str:
         return g.doubt
     names = ", ".join(g.estimated) or "a constant"
     verb = "is" if len(g.estimated) == 1 else "are"
-    given = " ".join(f"--know {name}=…" for name in g.estimated)
-    remedy = f"; give values that you can prove, with {given}" if given else ""
+    options = " ".join(f"--know {name}=…" for name in g.estimated)
+    remedy = f"; give values that you can prove, with {options}" if options else ""
     return f"{names} {verb} estimated, and {g.bound} needs a proved value{remedy}"
 
 

@@ -161,9 +161,9 @@ def _fp_best(data: Data) -> Claim:
 
 
 def _fp_unreliable(data: Data) -> Claim:
-    held = steady(data["sensitivity"][line("aid-fp", False)])
+    is_steady = steady(data["sensitivity"][line("aid-fp", False)])
     claim = "without projection FP does not converge reliably for all step sizes"
-    return Claim(claim, APPENDIX, "yes", ranges(data, False), "", _reading(data), not bool(held.all()))
+    return Claim(claim, APPENDIX, "yes", ranges(data, False), "", _reading(data), not bool(is_steady.all()))
 
 
 def _smaller_step(settings: Settings, data: Data) -> Claim:

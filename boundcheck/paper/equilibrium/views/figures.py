@@ -125,9 +125,9 @@ def _one_size(figure: Figure, data: Mapping[str, Any]) -> Axes:
 def _line(axes: Axes, name: str, x: np.ndarray, values: np.ndarray, marker: str = "") -> None:
     """Draw the mean of each row of values over x if no value is missing, and the range of the finite values."""
     label, colour, dashes = LINES[name]
-    some = np.isfinite(values).any(axis=1)
-    low, high = np.nanmin(values[some], axis=1), np.nanmax(values[some], axis=1)
-    axes.fill_between(x[some], low, high, color=colour, alpha=0.18, lw=0)
+    has_values = np.isfinite(values).any(axis=1)
+    low, high = np.nanmin(values[has_values], axis=1), np.nanmax(values[has_values], axis=1)
+    axes.fill_between(x[has_values], low, high, color=colour, alpha=0.18, lw=0)
     style: dict[str, Any] = {"color": colour, "ls": dashes, "lw": THICK.get(name, 1.2), "label": label, "gid": name}
     axes.plot(x, values.mean(axis=1), marker=marker, ms=LARGE.get(name, 2.2), **style)
 
