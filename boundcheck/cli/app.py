@@ -104,12 +104,12 @@ def bound(
         list[str] | None, typer.Option("--rate", metavar="rho|sigma=RATE", help="A rate by name, as in rho=heavy-ball.")
     ] = None,
     t: Annotated[str, typer.Option("--t", help="Iterations: 50, or 1,10,100, or 0:200:10 (start:stop:step).")] = "",
-    k: Annotated[str, typer.Option("--k", help="Linear-solver iterations, likewise; k = t unless given.")] = "",
+    k: Annotated[str, typer.Option("--k", help="Linear-solver iterations, likewise; k = t by default.")] = "",
     eps: Annotated[str, typer.Option("--eps", help="Find the t (and k) the bound guarantees for this accuracy.")] = "",
     step: Annotated[
         str, typer.Option("--step", help="With --eps: the steps for w, where the bound takes ρ_t and σ_k.")
     ] = "",
-    step_v: Annotated[str, typer.Option("--step-v", help="The steps for v; those for w unless given.")] = "",
+    step_v: Annotated[str, typer.Option("--step-v", help="The steps for v; by default as for w.")] = "",
     side: Annotated[str, typer.Option("--side", help="What the constants are: exact, upper or lower.")] = "exact",
     rigorous: Annotated[bool, typer.Option("--rigorous", help="Interval arithmetic: round every value up.")] = False,
     as_json: Json = False,

@@ -27,7 +27,7 @@ def audit(
     device: Device = "",
     as_json: Json = False,
 ) -> None:
-    """How far off a hypergradient from anywhere is, in per cent and degrees, and which part of it is wrong."""
+    """Show the error of a hypergradient from any source, in per cent and degrees, and which part of it is wrong."""
     from boundcheck.trust.audit import audit as run
     from boundcheck.views.terminal import show_audit
 

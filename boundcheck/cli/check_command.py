@@ -50,9 +50,9 @@ def check(
     problem: ProblemName,
     method: Methods = None,
     t: Annotated[int, typer.Option("--t", help="Lower-level iterations, at most.")] = 200,
-    samples: Annotated[int, typer.Option("--samples", help="Values of λ; more than one are drawn with --seed.")] = 1,
+    samples: Annotated[int, typer.Option("--samples", help="Number of λ; several are drawn at random (--seed).")] = 1,
     bound: Annotated[
-        list[str] | None, typer.Option("--bound", help="A name from `boundcheck list bounds`; all unless given.")
+        list[str] | None, typer.Option("--bound", help="A name from `boundcheck list bounds`; all by default.")
     ] = None,
     trace_t: Annotated[
         int | None, typer.Option("--trace-t", help="t at which proofs are shown (default: the last above the floor).")

@@ -220,7 +220,7 @@ def paper(
     ] = None,
     scheduler: Annotated[str, typer.Option("--scheduler", help="Address of a Dask scheduler to run on.")] = "",
     budget: Annotated[
-        str, typer.Option("--budget", metavar="TIME", help="Of the tables, what fits into 2h or 10m of computing.")
+        str, typer.Option("--budget", metavar="TIME", help="Run the part of the tables that fits into 2h or 10m.")
     ] = "",
     halving: Annotated[
         str,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from boundcheck.report.stochastic_report import StochasticReport
 
 PAPER = "paper"  # the steps of Theorems 4.1 and 4.2
-BATCH, RUNS, POINTS, LEVEL = 10, 1000, 8, 0.999  # unless given
+BATCH, RUNS, POINTS, LEVEL = 10, 1000, 8, 0.999  # default values
 
 Runs = Annotated[int | None, typer.Option("--runs", help=f"With --method sid: independent runs (default {RUNS}).")]
 Batch = Annotated[

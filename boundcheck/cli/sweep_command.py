@@ -41,7 +41,7 @@ def sweep(
     t: Annotated[int, typer.Option("--t", help="Lower-level iterations of each check, at most.")] = 200,
     samples: Annotated[int, typer.Option("--samples", help="Values of λ that are drawn at each point.")] = 1,
     bound: Annotated[
-        list[str] | None, typer.Option("--bound", help="A name from `boundcheck list bounds`; all unless given.")
+        list[str] | None, typer.Option("--bound", help="A name from `boundcheck list bounds`; all by default.")
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Plan at each point instead; needs --rtol or --eps.")] = False,
     eps: Annotated[float | None, typer.Option("--eps", help="The absolute error that plans allow.")] = None,

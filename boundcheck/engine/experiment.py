@@ -64,7 +64,7 @@ class Claim:
     """A number or a statement of the paper, and ours."""
 
     what: str
-    where: str  # in the paper
+    where: str  # the place in the paper
     published: str | float
     ours: str | float
     difference: str | float = ""

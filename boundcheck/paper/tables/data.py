@@ -24,7 +24,7 @@ from boundcheck.problems.parkinson import load as load_parkinson
 from boundcheck.problems.parts import datasets
 from boundcheck.problems.parts.newsgroups_documents import load_documents
 
-Accuracy = Callable[[Tensor, Tensor], float]  # of (λ, w)
+Accuracy = Callable[[Tensor, Tensor], float]  # a function of (λ, w)
 
 LARGEST_FLOAT32 = 1e38  # near the largest number of float32
 
@@ -36,7 +36,7 @@ class Table:
     t: tuple[int, ...]
     k_r: int
     s: int
-    exponents: tuple[float, float]  # of the first and the last step size
+    exponents: tuple[float, float]  # log₁₀ of the first and the last step size
     together: int
     warm: bool = False  # w_0(λ_i) = w_t(λ_{i−1})
     exact: int = 2000  # steps towards w(λ); 0: the closed form

@@ -88,7 +88,7 @@ def _multiply(V: Tensor, indices: Tensor, matrix: SparseMatrix, transposed: bool
     rows = indices.reshape(-1)
     first = crow[rows].long()
     count = crow[rows + 1].long() - first
-    place = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), count)  # of the row of an entry
+    place = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), count)  # the row of each entry
     before = count.cumsum(0) - count
     entry = torch.arange(len(place), device=rows.device) - before[place] + first[place]
     column, value, run = X.col_indices()[entry].long(), X.values()[entry], place // b

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from boundcheck.report.stochastic_curve import MeanEstimate, StochasticBound, StochasticCurve
     from boundcheck.report.stochastic_report import StochasticReport
 
-MOST_BOUNDS = 5  # in a panel
+MOST_BOUNDS = 5  # the most bounds in a panel
 GAP, EDGE, RIGHT = 0.3, 0.08, 0.14  # between columns, of words from the edge, right of the panels; inches
 FLOOR = "0.87"
 LARGEST_WIDE = 10.0  # an axis of t that is longer than this is logarithmic

@@ -33,7 +33,7 @@ LONGEST_AXIS = 100_000
 FONT = re.compile(r"@font-face\{[^}]*\}")
 
 
-Explanations = Mapping[str, Mapping[str, Explanation]]  # of constants, by ball and name
+Explanations = Mapping[str, Mapping[str, Explanation]]  # the explanations of constants, by ball and name
 
 
 def write(

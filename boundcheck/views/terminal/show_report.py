@@ -24,7 +24,7 @@ LEGEND = (
     "t: lower-level steps (k: steps of the linear solver, as many). angle: between g and ∇f. "
     "tight: within 10 times the error; loose: within 1000; vacuous: beyond."
 )
-COURSES = {  # of one method, and of several
+COURSES = {  # the words for one method, and for several methods
     Course.CONVERGES: ("converges", "converge"),
     Course.FALLS: ("has an error below that at the start", "have errors below those at the start"),
     Course.ROUNDING: ("has converged", "have converged"),
