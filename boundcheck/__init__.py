@@ -1,6 +1,6 @@
 """boundcheck: does this hypergradient bound hold on my problem, how tight is it, and where does the proof lose?
 
-The public names, loaded when first used: importing boundcheck imports neither sympy nor torch.
+The public names are loaded when they are first used: importing boundcheck imports neither sympy nor torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m boundcheck``."""
+"""Run the command line with ``python -m boundcheck``."""
 
 from boundcheck.cli import main
 

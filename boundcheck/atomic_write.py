@@ -1,12 +1,12 @@
 """Write results to the disk: whole files, in whole sets, by one process at a time.
 
-Who writes into a folder (or one file) first claims it: a hidden work folder beside the results holds a lock of the
-operating system and the files that are not finished yet. The lock goes when its process ends, however that ends, so
-the next process sees that the owner is gone, and clears what it left.
+A process first claims the folder (or the file) that it writes to. The claim is a hidden work folder beside the results
+that contains a lock of the operating system and the unfinished files. The system releases the lock when the process
+ends or is killed; the next process then removes the files that were left.
 
-What an observer can see under a final name: nothing, or a whole file. The files of a set move there one after another
-once all of them are written, so for that moment new ones may stand beside those of the set before. A process that is
-killed within that moment leaves the rest of the set complete in the work folder, and the next claim moves it on.
+A file with its final name is always complete. When all files of a set are written, they are moved to their place one
+by one, so for a moment new files may be beside files of the previous set. If the process is killed in this moment, the
+rest of the set is complete in the work folder, and the next claim moves it.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from pathlib import Path
 from boundcheck.errors import InputError
 from boundcheck.folder_lock import LOCK, InUseError, interrupts_held, locked
 
-WORK = ".boundcheck"  # beside the results while a command is at work
-PARTS, COMPLETE = "parts", "complete"  # files that are being written, and a set that is on its way
+WORK = ".boundcheck"  # the work folder beside the results, while a command runs
+PARTS, COMPLETE = "parts", "complete"  # folders of unfinished files, and of a complete set to be moved
 
 
 @dataclass(frozen=True)
 class Results:
-    """A place that this process alone writes to, as `sole_use` and `sole_use_of_file` give it."""
+    """A folder that only this process writes to, from `sole_use` or `sole_use_of_file`."""
 
     place: Path
     work: Path
-    label: str  # what the user calls it
-    kind: str  # a directory or a path
+    label: str  # the name of the place in messages
+    kind: str  # "directory" or "path"
 
     @contextmanager
     def together(self, *, durable: bool = False) -> Iterator[Path]:
-        """A folder to write a set of files into; they move to their place together when it is left without an error.
+        """Yield a folder for a set of files; the files move to their place when the context ends without an error.
 
-        With `durable` they are on the disk, and so are their names, before this returns.
+        With `durable`, the files and their names are on the disk before this returns.
         """
         parts = self.work / PARTS
         try:
@@ -61,14 +61,14 @@ class Results:
             raise InputError(f"{self.label} cannot be written ({why.strerror}); give another {self.kind}") from why
 
     def write(self, contents: Mapping[str, bytes], *, durable: bool = False) -> list[Path]:
-        """These files, by name, as one set."""
+        """Write files, given as contents by name, as one set."""
         with self.together(durable=durable) as parts:
             for name, content in contents.items():
                 (parts / name).write_bytes(content)
         return [self.place / name for name in contents]
 
     def move_on(self) -> None:
-        """Move what is complete to its place, in the order of the names."""
+        """Move the files of a complete set to their place, in the order of their names."""
         complete = self.work / COMPLETE
         if complete.is_dir():
             for path in sorted(complete.iterdir()):
@@ -76,7 +76,7 @@ class Results:
             complete.rmdir()
 
     def clear(self) -> None:
-        """Remove all but the lock."""
+        """Remove everything in the work folder except the lock."""
         for path in self.work.iterdir() if self.work.is_dir() else ():
             if path.name != LOCK:
                 remove(path)
@@ -84,22 +84,22 @@ class Results:
 
 @contextmanager
 def sole_use(directory: str | os.PathLike[str] | Results) -> Iterator[Results]:
-    """Claim a folder for results, made if need be; a claim that is held already is passed on.
+    """Claim a folder for results. The folder is created if it does not exist.
 
     Parameters
     ----------
     directory : str, path or Results
-        The folder, or what an outer `sole_use` gave.
+        The folder, or the claim of an outer `sole_use`, which is returned as it is.
 
     Returns
     -------
     Results
-        Through which files get there, until the context is left. Then nothing remains but the results.
+        The claim, through which files are written. When the context ends, only the results remain.
 
     Raises
     ------
     InputError
-        If the folder cannot be made or written to, or another process is at work in it.
+        If the folder cannot be created or written to, or another process uses it.
     """
     if isinstance(directory, Results):
         yield directory
@@ -117,7 +117,7 @@ def sole_use(directory: str | os.PathLike[str] | Results) -> Iterator[Results]:
 
 @contextmanager
 def sole_use_of_file(path: str | os.PathLike[str], label: str = "") -> Iterator[Results]:
-    """Claim one file, as `sole_use` does a folder; others may write beside it."""
+    """Claim one file, as `sole_use` claims a folder. Other processes may write other files in its folder."""
     file = Path(path)
     beside = file.with_name(f"{WORK}-{file.name}")
     with _claimed(Results(file.parent, beside, label or f"path = {str(file)!r}", "path"), parents=False) as results:
@@ -142,7 +142,7 @@ def _claimed(results: Results, *, parents: bool) -> Iterator[Results]:
         raise InputError(f"{results.label} cannot be written ({why.strerror}); give another {results.kind}") from why
     try:
         results.move_on()
-        results.clear()  # what a process that was killed left
+        results.clear()  # files that a killed process left
         yield results
     finally:
         with interrupts_held():
@@ -151,15 +151,15 @@ def _claimed(results: Results, *, parents: bool) -> Iterator[Results]:
 
 
 def refuse_unless_writable(place: Path) -> None:
-    """Why a folder cannot be made, or written to."""
-    there = next(path for path in (place, *place.parents) if path.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        why = "may not be written to" if there.is_dir() else "is a file"
-        raise InputError(f"--out {place} cannot be made: {there} {why}; give another directory")
+    """Raise InputError if a folder cannot be created or written to, with the reason."""
+    existing = next(path for path in (place, *place.parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        why = "may not be written to" if existing.is_dir() else "is a file"
+        raise InputError(f"--out {place} cannot be made: {existing} {why}; give another directory")
 
 
 def remove(path: Path) -> None:
-    """A file, or a folder with all that is in it."""
+    """Remove a file, or a folder with its contents."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -176,7 +176,7 @@ def remove_empty(folder: Path) -> bool:
 
 
 def _flush(path: Path) -> None:
-    """Onto the disk; a folder where one can be opened."""
+    """Flush a file to the disk, or a folder if the system can open folders."""
     if path.is_dir() and not hasattr(os, "O_DIRECTORY"):
         return
     file = os.open(path, os.O_RDONLY)

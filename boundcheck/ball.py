@@ -7,14 +7,14 @@ from enum import Enum
 
 
 class BallKind(str, Enum):
-    """Which ball suprema are taken over.
+    """The kind of ball on which suprema are taken.
 
     Attributes
     ----------
     PAPER : str
         "paper": ‖w‖ ≤ 2D, for the theorems that start at w_0 = 0.
     LOCAL : str
-        "local": around w*, as wide as the iterates may leave it.
+        "local": the ball around w* that contains the iterates.
     """
 
     PAPER = "paper"
@@ -33,9 +33,9 @@ class Ball:
     Attributes
     ----------
     centre : str
-        Its centre in words: "0" or "w_star".
+        The centre: "0" or "w_star".
     radius : float
-        Its radius, in the Euclidean norm of w.
+        The radius, in the Euclidean norm of w.
     """
 
     centre: str

@@ -1,4 +1,4 @@
-"""What an object shows of itself: a title, sentences and one small table, as text and as HTML for notebooks."""
+"""Cards, the short form of a result: a title, sentences and one small table, as text and as HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
-# A notebook puts the card on its own background, light or dark: so there is no colour but that of the text around it.
+# The background of a notebook may be light or dark, so a card uses only the colour of the surrounding text.
 BOX = "line-height: 1.45"
 TABLE = "border-collapse: collapse; border: none; margin: 0.3em 0; font-variant-numeric: tabular-nums"
 CELL = "padding: 0.15em 1em 0.15em 0; border: none; background: none; color: inherit; text-align: "
 HEAD = "border-bottom: 1px solid rgba(128, 128, 128, 0.4)"
 NOTE = "opacity: 0.75"
-MOST_ROWS = 40  # of a table; a note says how many more there are
+MOST_ROWS = 40  # the most rows of a table; a note gives the number of the others
 
 
 @dataclass(frozen=True)
@@ -22,17 +22,17 @@ class Card:
     Attributes
     ----------
     title : str
-        What it is, in a few words; not shown if it is empty.
+        The title, in a few words; not shown if it is empty.
     sentences : tuple of str
-        What there is to say, the most important first.
+        Sentences on the result, the most important one first.
     header : tuple of str
-        The names of the columns; none without a table.
+        The names of the columns; empty if there is no table.
     rows : tuple of tuple of str
         The cells of the table.
     numbers : frozenset of str
         The columns that are aligned to the right.
     notes : tuple of str
-        What stands below the table.
+        Lines below the table.
 
     Examples
     --------
@@ -54,13 +54,13 @@ class Card:
     notes: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """As lines of plain text."""
+        """Return the card as plain text."""
         table = self._table_lines() if self.rows else ()
         lines = [*filter(None, [self.title]), *self.sentences, *table, *self._all_notes()]
         return "\n".join(line.rstrip() for line in lines)
 
     def html(self) -> str:
-        """As HTML without scripts, on the background of what is around it."""
+        """Return the card as HTML without scripts and without a background of its own."""
         parts = [f"<strong>{escape(self.title)}</strong>"] if self.title else []
         parts += [f"<div>{escape(sentence)}</div>" for sentence in self.sentences]
         if self.rows:

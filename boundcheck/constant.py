@@ -1,6 +1,6 @@
-"""One constant with its side, and where it comes from.
+"""A constant with its side and its provenance.
 
-A bound fed with a constant that is too small is not a bound, so no constant travels as a bare float.
+If a constant is too small, the value of a bound need not be a bound. So no constant is passed as a bare float.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from boundcheck.side import Side, direction, safe_side
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a value was obtained: a formula with its reference, or an estimator with what it spent.
+    """How a value was obtained: a formula with its reference, or an estimator with its cost.
 
     Attributes
     ----------
@@ -25,25 +25,25 @@ class Provenance:
     reference : str
         Where the formula is proved; empty by default.
     products : int or None
-        How many products with derivatives the estimator took.
+        The number of products with derivatives that the estimator took.
     samples : int or None
-        How many points it sampled.
+        The number of points that it sampled.
     seed : int or None
         The seed of its random numbers.
     delta : float or None
         The probability that the value is on its unsafe side; needed for the side "high-probability".
     residual : float or None
-        The residual ‖w − Φ(w)‖ that the value rests on.
+        The residual ‖w − Φ(w)‖ from which the value follows.
     ball : Ball or None
         The ball on which a supremum was taken.
     dtype : str or None
-        The precision in which it was computed.
+        The precision in which the value was computed.
     device : str or None
-        The device on which it was computed.
+        The device on which the value was computed.
     refuted : str
-        The value that the user gave, and what contradicts it or why nothing confirms it; empty if there was none.
+        A value of the user that was not used, and what contradicts it or why nothing confirms it; else empty.
     no_proof : str
-        Why the user's functions do not prove it, with the operation and its line; empty if they do.
+        Why the user's functions do not prove the value, with the operation and its line; empty if they do.
     """
 
     how: str
@@ -65,24 +65,25 @@ GIVEN = Provenance("given by the user")
 
 @dataclass(frozen=True)
 class Constant:
-    """One number of the theory, the side it is on, and where it comes from.
+    """A number of the theory with its side and its provenance.
 
     Attributes
     ----------
     name : str
-        Its name in the theory, such as "q" or "L_Phi".
+        The name in the theory, such as "q" or "L_Phi".
     value : float
         The number, finite.
     side : Side
-        What is known of it relative to the truth; `Side.EXACT` by default. A text such as "upper" is accepted.
+        How the number compares with the true value; `Side.EXACT` by default. A text such as "upper" is accepted.
     provenance : Provenance
-        How it was obtained; "given by the user" by default.
+        How the number was obtained; "given by the user" by default.
     on_smaller : tuple of (float, float)
-        Its values on smaller balls around w*, as pairs of radius and value; none by default. Radii fall, and each value
-        is no worse than the one before. The side is that of every value.
+        Values on smaller balls around w*, as pairs of radius and value; empty by default. Radii decrease, and no value
+        is worse than the one before. `side` applies to every value.
     towards : tuple of (float, float)
-        Of q, pairs of a radius and a factor: ‖Φ(w) − w*‖ is at most the factor times ‖w − w*‖ on the ball of the
-        radius around w*. None by default. Radii fall and factors do not grow. The side is that of every factor.
+        For q: pairs of a radius and a factor, such that ‖Φ(w) − w*‖ is at most the factor times ‖w − w*‖ on the ball
+        of this radius around w*; empty by default. Radii decrease and factors do not grow. `side` applies to every
+        factor.
 
     Raises
     ------
@@ -152,10 +153,10 @@ class Constant:
 
     @property
     def is_safe(self) -> bool:
-        """Is it exact, or on the side on which a bound stays a bound?"""
+        """Whether the value is exact, or on the side on which a bound stays a bound."""
         return self.side.is_safe_for(direction(self.name))
 
     @property
     def stated_side(self) -> Side:
-        """Exact, upper or lower: high probability is a claim to be on the safe side."""
+        """The side as exact, upper or lower; high probability counts as the safe side."""
         return safe_side(self.name) if self.side is Side.HIGH_PROBABILITY else self.side

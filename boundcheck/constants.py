@@ -1,6 +1,6 @@
-"""Constants by name: the only thing theory and numerics share.
+"""Constants by name. Theory and numerics share only these.
 
-This module knows neither sympy nor torch; constants are keyed by the names of `theory/symbols.py`.
+This module imports neither sympy nor torch. The names are those of `theory/symbols.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GIVEN", "NAMES", "Constant", "Constants", "Provenance"]
 
-# What constants may be called; `theory/symbols.py` gives each name its symbol and meaning.
+# The names of constants; `theory/symbols.py` has the symbol and the meaning of each.
 NAMES = frozenset(
     (
         "q", "q_star", "nu_1", "nu_2", "eta_1", "eta_2", "D", "L_E", "L_Phi", "L_Phi_star", "mu_inv", "kappa", "m",
@@ -39,14 +39,14 @@ Default = TypeVar("Default")
 class Constants(Mapping[str, Constant]):
     """A read-only mapping from name to `Constant`.
 
-    Make one with `Constants.given`, or from a dict of constants by their names.
+    Create one with `Constants.given`, or from a dict of constants by their names.
 
     Raises
     ------
     InputError
-        If a value is not a `Constant`, or is stored under a name that is not its own.
+        If a value is not a `Constant`, or is stored under another name than its own.
     UnknownNameError
-        If a name is looked up that is not there.
+        If a lookup uses a name that the mapping does not have.
     """
 
     _by_name: Mapping[str, Constant] = field(default_factory=dict)
@@ -65,14 +65,14 @@ class Constants(Mapping[str, Constant]):
     def given(
         cls, *, side: Side | str = Side.EXACT, sides: Mapping[str, Side | str] | None = None, **values: float | Constant
     ) -> Constants:
-        """Make constants from numbers that were typed in.
+        """Create constants from numbers.
 
         Parameters
         ----------
         side : Side or str
             The side of every number: "exact" (the default), "upper", "high-probability" or "lower".
         sides : mapping from str to Side or str, optional
-            The sides of single names, in place of `side`.
+            The sides of some of the constants, in place of `side`.
         **values : float or Constant
             The constants by name. A value that is already a `Constant` keeps its own side.
 
@@ -112,7 +112,7 @@ class Constants(Mapping[str, Constant]):
         except KeyError:
             raise UnknownNameError.among("constant", name, self._by_name) from None
 
-    # `Mapping` has these two from `__getitem__`, whose error looks for similar names.
+    # `Mapping` would use `__getitem__` for the next two methods, and its error searches for similar names.
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
 
@@ -121,7 +121,7 @@ class Constants(Mapping[str, Constant]):
     @overload
     def get(self, name: str, /, default: Constant | Default) -> Constant | Default: ...
     def get(self, name: str, /, default: Any = None) -> Any:
-        """The constant of a name, or a default.
+        """Return the constant of a name, or a default.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class Constants(Mapping[str, Constant]):
         Returns
         -------
         Constant
-            Or `default`.
+            The constant, or `default`.
         """
         return self._by_name.get(name, default)
 
@@ -153,12 +153,13 @@ class Constants(Mapping[str, Constant]):
         return constants_card.card(self).html()
 
     def to_frame(self) -> DataFrame:
-        """The constants as a pandas table, one row for each.
+        """Return the constants as a pandas table, one row for each.
 
         Returns
         -------
         DataFrame
-            With the columns name, value, known ("proved", "probable" or "estimated"), side, delta, how and products.
+            A table with the columns name, value, known ("proved", "probable" or "estimated"), side, delta, how and
+            products.
 
         Raises
         ------
@@ -168,12 +169,12 @@ class Constants(Mapping[str, Constant]):
         return frame(constants_card.columns(self))
 
     def replace(self, *constants: Constant) -> Constants:
-        """A copy in which these constants stand in place of those of the same name.
+        """Return a copy in which these constants replace those of the same name.
 
         Parameters
         ----------
         *constants : Constant
-            The constants to put in; new names are added.
+            The constants; new names are added.
 
         Returns
         -------
@@ -183,12 +184,12 @@ class Constants(Mapping[str, Constant]):
         return Constants({**self._by_name, **{c.name: c for c in constants}})
 
     def as_json(self) -> dict[str, dict[str, Any]]:
-        """The constants as plain data, for a JSON file.
+        """Return the constants as plain data, for a JSON file.
 
         Returns
         -------
         dict
-            By name: the value, the side, the values on smaller balls if there are any, and every entry of the
+            For each name: the value, the side, the values on smaller balls if there are any, and every entry of the
             provenance that is not empty.
         """
         return {
@@ -207,12 +208,12 @@ class Constants(Mapping[str, Constant]):
 
     @classmethod
     def from_json(cls, content: Mapping[str, Mapping[str, Any]]) -> Constants:
-        """The constants that `as_json` wrote.
+        """Return the constants from the output of `as_json`.
 
         Parameters
         ----------
         content : mapping
-            What `as_json` returned.
+            The output of `as_json`.
 
         Returns
         -------

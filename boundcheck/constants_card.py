@@ -1,4 +1,4 @@
-"""What constants show of themselves: the value of each, and how it is known."""
+"""The cards of constants: the value of each, and how it is known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def known(constant: Constant) -> str:
-    """How a constant is known, as in "proved upper bound"."""
+    """Return how a constant is known, as in "proved upper bound"."""
     words, delta = in_words(constant.side, constant.name), constant.provenance.delta
     if constant.side is not Side.HIGH_PROBABILITY or delta is None:
         return words
@@ -21,7 +21,7 @@ def known(constant: Constant) -> str:
 
 
 def card_of_one(constant: Constant) -> Card:
-    """Name, value and standing; then how it was obtained."""
+    """Return a card with the name, the value and how it is known, and how it was obtained."""
     provenance = constant.provenance
     refuted = (f"not used: {provenance.refuted}",) if provenance.refuted else ()
     no_proof = (f"not proved: {provenance.no_proof}",) if provenance.no_proof else ()
@@ -30,7 +30,7 @@ def card_of_one(constant: Constant) -> Card:
 
 
 def card(constants: Constants) -> Card:
-    """How many are proved, and a row for each."""
+    """Return a card with the number of proved constants, and a row for each constant."""
     counts = Counter(standing(c.side, c.name) for c in constants.values())
     words = ", ".join(f"{counts[word]} {word}" for word in ("proved", "probable", "estimated") if counts[word])
     title = f"{len(constants)} constant{'s' * (len(constants) != 1)}{f': {words}' if words else ''}"
@@ -39,14 +39,14 @@ def card(constants: Constants) -> Card:
 
 
 def columns(constants: Constants) -> dict[str, list[Any]]:
-    """The columns of `Constants.to_frame`."""
-    every = list(constants.values())
+    """Return the columns of `Constants.to_frame`."""
+    rows = list(constants.values())
     return {
-        "name": [c.name for c in every],
-        "value": [c.value for c in every],
-        "known": [standing(c.side, c.name) for c in every],
-        "side": [c.side.value for c in every],
-        "delta": [c.provenance.delta for c in every],
-        "how": [c.provenance.how for c in every],
-        "products": [c.provenance.products for c in every],
+        "name": [c.name for c in rows],
+        "value": [c.value for c in rows],
+        "known": [standing(c.side, c.name) for c in rows],
+        "side": [c.side.value for c in rows],
+        "delta": [c.provenance.delta for c in rows],
+        "how": [c.provenance.how for c in rows],
+        "products": [c.provenance.products for c in rows],
     }

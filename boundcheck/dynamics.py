@@ -1,4 +1,4 @@
-"""What produces w_t from Φ: gradient descent, heavy ball, Nesterov.
+"""The iterations that produce w_t from Φ: gradient descent, heavy ball, Nesterov.
 
 `bc.dynamics` is the public name. This file, the old path of `boundcheck.numerics.bilevel.dynamics`, is kept for one
 release.

@@ -1,4 +1,4 @@
-"""What can go wrong, as one family: every message carries the name, the value and the remedy."""
+"""The errors of boundcheck. Every message has the name, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class BoundcheckError(Exception):
-    """Base of every error boundcheck raises on purpose; its text is one line."""
+    """Base class of all errors that boundcheck raises on purpose; the text is one line."""
 
     def __str__(self) -> str:  # KeyError would print the repr of the message
         return str(self.args[0]) if self.args else ""
@@ -18,7 +18,7 @@ class InputError(BoundcheckError, ValueError):
 
 
 class MissingConstantError(BoundcheckError, LookupError):
-    """A bound needs constants that were not given; `names` are these."""
+    """A bound needs constants that were not given; `names` has their names."""
 
     def __init__(self, message: str, names: Iterable[str] = ()) -> None:
         super().__init__(message)
@@ -30,25 +30,25 @@ class AssumptionError(BoundcheckError):
 
 
 class UnknownNameError(BoundcheckError, KeyError):
-    """A name that is not in the catalogue it was looked up in."""
+    """A name is not in the catalogue in which it was looked up."""
 
     @classmethod
     def among(cls, kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
-        """The error for an unknown name, with the closest known names as the remedy.
+        """Return the error for an unknown name, with the closest known names as the remedy.
 
         Parameters
         ----------
         kind : str
-            What was looked up, such as "bound".
+            The kind of object that was looked up, such as "bound".
         name : str
-            The name that is not known.
+            The unknown name.
         known : iterable of str
-            The names that are.
+            The known names.
 
         Returns
         -------
         UnknownNameError
-            To be raised by the caller.
+            The error, which the caller raises.
         """
         known = sorted(known)
         close = difflib.get_close_matches(name, known, n=3)
@@ -61,7 +61,7 @@ class DivergenceError(BoundcheckError, ArithmeticError):
 
 
 class ToleranceError(DivergenceError):
-    """A tolerance was not reached; `best` is the best hypergradient so far, with what is known of its error."""
+    """A tolerance was not reached; `best` is the best hypergradient so far, with bounds on its error."""
 
     def __init__(self, message: str, best: object = None) -> None:
         super().__init__(message)
@@ -69,8 +69,8 @@ class ToleranceError(DivergenceError):
 
 
 class UserCodeError(BoundcheckError, RuntimeError):
-    """A function given by the user raised an error; the original error is the `__cause__`."""
+    """A function of the user raised an error; the original error is the `__cause__`."""
 
 
 class InterruptedRunError(BoundcheckError):
-    """The user stopped a command with Ctrl-C; the text says what was written until then."""
+    """The user stopped a command with Ctrl-C; the text says which files were written before."""

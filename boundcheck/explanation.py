@@ -1,4 +1,4 @@
-"""Why a constant is what it is: what each operation of the user's functions adds to it."""
+"""Explanations of constants: the contribution of each operation of the user's functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADD_UP = (
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one operation of the user's functions adds to a constant.
+    """The contribution of one operation of the user's functions to a constant.
 
     Attributes
     ----------
@@ -29,13 +29,13 @@ class Contribution:
     value : float
         The value of the constant with this operation alone; infinite if there is no bound.
     at_centre : float or None
-        The same at the centre of the ball alone; None where it is not computed.
+        The same only at the centre of the ball; None if it is not computed.
     count : int
-        How many times this line runs this operation; 1 by default.
+        The number of times that this line runs this operation; 1 by default.
     note : str
         How the value is composed: the range of the argument over the ball, derivatives, norms.
     hint : str
-        What to change if the value is infinite or far above that at the centre; else empty.
+        What to change if the value is infinite or far above the value at the centre; else empty.
     """
 
     operation: str
@@ -54,11 +54,11 @@ class Explanation:
     Attributes
     ----------
     constant : Constant
-        The constant, as `estimate_constants` gives it.
+        The constant from `estimate_constants`.
     ball : Ball or None
         The ball over which the operations were enclosed; None if they were not.
     quantity : str
-        What the contributions are about, such as "α‖D³ℓ‖ by w"; empty if there are none.
+        The quantity to which the operations contribute, such as "α‖D³ℓ‖ by w"; empty if there are none.
     value : float or None
         The value that the functions prove; infinite if they prove no bound, None if they could not be read.
     contributions : tuple of Contribution
@@ -90,12 +90,12 @@ class Explanation:
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
-        """The explanation as plain data, for a JSON file.
+        """Return the explanation as plain data, for a JSON file.
 
         Returns
         -------
         dict
-            With null in the place of infinity.
+            Plain data, with None in place of infinity.
         """
         name = self.constant.name
         return {

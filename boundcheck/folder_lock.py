@@ -1,4 +1,4 @@
-"""A lock that a process holds until it ends, however it ends; and Ctrl-C held back for a moment."""
+"""A lock of a folder that is released when its process ends or is killed, and a context that delays Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOCK = "lock"
-TRIES = 100  # to lock a file that others keep removing
+TRIES = 100  # attempts to lock a file that other processes remove in the meantime
 
 
 class InUseError(Exception):
-    """Somebody else holds the lock; its text says what to do."""
+    """Another process holds the lock; the text says what to do."""
 
 
 @dataclass(frozen=True)
 class Lock:
-    """The open file `LOCK` in the folder `work`, which no other process can lock while it is open."""
+    """The open file `LOCK` in the folder `work`. No other process can lock it while it is open."""
 
     work: Path
     file: int
-    by_system: bool  # False: the existence of the file keeps others out
+    by_system: bool  # False: there are no locks, and the existence of the file excludes other processes
 
     def release(self) -> None:
-        """Remove file and folder; while the file is locked, or another process could lock what is removed then."""
+        """Remove the file and the folder while the file is locked, so that no other process locks a removed file."""
         if not self.by_system:
             os.close(self.file)
         with suppress(OSError):
@@ -39,26 +39,26 @@ class Lock:
 
 
 def locked(work: Path, parent: Path | None = None) -> Lock:
-    """The lock of the folder `work`, both made if need be, and `parent` with its own parents if it is given.
+    """Lock the folder `work`. The folder is created if it does not exist.
 
     Parameters
     ----------
     work : Path
-        The folder of the lock; the owner may put what it likes beside it.
+        The folder of the lock. The owner of the lock may write other files there.
     parent : Path, optional
-        A folder that is made first.
+        A folder that is created first, with its parents.
 
     Returns
     -------
     Lock
-        To be released; the system does that where its process is killed.
+        The lock, which the caller releases; the system releases it if the process is killed.
 
     Raises
     ------
     InUseError
-        If another process holds it, or where there are no locks, if its file is there.
+        If another process holds the lock; on systems without locks, if the file of the lock exists.
     OSError
-        If the folder cannot be made.
+        If the folder cannot be created.
     """
     failure: OSError | None = None
     for _ in range(TRIES):
@@ -67,7 +67,7 @@ def locked(work: Path, parent: Path | None = None) -> Lock:
                 parent.mkdir(parents=True, exist_ok=True)
             work.mkdir(exist_ok=True)
             file, new = _open(work / LOCK)
-        except (FileNotFoundError, FileExistsError) as why:  # its owner may be removing it now
+        except (FileNotFoundError, FileExistsError) as why:  # the owner may be removing the folder now
             failure = why
             continue
         try:
@@ -80,12 +80,12 @@ def locked(work: Path, parent: Path | None = None) -> Lock:
             raise InUseError(f"{work} is there; remove it if no other command is at work in it") from None
         if _is_at(file, work / LOCK):
             return Lock(work, file, by_system)
-        os.close(file)  # its owner removed it before it was locked here
+        os.close(file)  # the owner removed the file before it was locked here
     raise failure or FileNotFoundError(2, f"{work} does not stay")
 
 
 def _open(path: Path) -> tuple[int, bool]:
-    """The open file, and whether it is new."""
+    """Open the file; also returns whether it is new."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), True
     except FileExistsError:
@@ -93,7 +93,7 @@ def _open(path: Path) -> tuple[int, bool]:
 
 
 def _lock(file: int) -> bool:
-    """Lock the file or raise BlockingIOError; False on Windows and on a file system without locks."""
+    """Lock the file or raise BlockingIOError; return False on Windows and on a file system without locks."""
     try:
         fcntl = importlib.import_module("fcntl")
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -113,16 +113,16 @@ def _is_at(file: int, path: Path) -> bool:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back until the block has ended."""
+    """Delay Ctrl-C until the block has ended."""
     is_main = threading.current_thread() is threading.main_thread()  # only the main thread receives signals
     if not is_main or signal.getsignal(signal.SIGINT) is None:  # None: the handler was not set from Python
         yield
         return
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    signals: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: signals.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if came:
+    if signals:
         raise KeyboardInterrupt

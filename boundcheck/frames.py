@@ -1,4 +1,4 @@
-"""Tables for pandas, which is loaded only when one is asked for."""
+"""Pandas tables. Pandas is imported only when a table is created."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def frame(columns: Mapping[str, Sequence[Any]]) -> DataFrame:
-    """A DataFrame of columns of the same length.
+    """Return a DataFrame of columns of the same length.
 
     Raises
     ------

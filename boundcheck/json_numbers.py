@@ -1,16 +1,16 @@
-"""Numbers in JSON, which has neither NaN nor infinity."""
+"""Numbers for JSON, which has neither NaN nor infinity."""
 
 from __future__ import annotations
 
 import math
 from typing import TypeVar
 
-SCHEMA = 1  # of what commands print with `--json`, and of the reports that they write
+SCHEMA = 1  # the version of the output of `--json` and of the written reports
 Value = TypeVar("Value")
 
 
 def finite(value: Value) -> Value | None:
-    """A value as JSON has it: null for NaN and infinity.
+    """Return the value, or None for NaN and infinity, which JSON does not have.
 
     Examples
     --------

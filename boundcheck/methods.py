@@ -1,4 +1,4 @@
-"""The methods by name, those that draw minibatches apart, and the notation `aid-cg:10` for a fixed k."""
+"""The names of the methods, deterministic and random ones, and the notation `aid-cg:10` for a fixed k."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ RANDOM_METHODS = {
 
 
 def default_methods(symmetric: bool | None) -> tuple[str, ...]:
-    """The methods of the paper, with conjugate gradient on the normal equations where ∂₁Φ is known not to be symmetric.
+    """Return the methods of the paper; if ∂₁Φ is known not to be symmetric, with CG on the normal equations.
 
     Parameters
     ----------
     symmetric : bool or None
-        Whether ∂₁Φ is symmetric; None if that is not known.
+        Whether ∂₁Φ is symmetric; None if this is not known.
     """
     return ("itd", "aid-fp", "aid-cgn" if symmetric is False else "aid-cg")
 
 
 def unrolls(name: str) -> bool:
-    """Whether a method, `itd` or `itd-truncated:10`, differentiates through its iterations."""
+    """Return whether a method, such as `itd` or `itd-truncated:10`, differentiates through its iterations."""
     return name.partition(":")[0] in ("itd", "itd-truncated")
 
 
@@ -50,23 +50,23 @@ class Method:
 
     @property
     def is_random(self) -> bool:
-        """Whether it draws minibatches, so that its error is a random number."""
+        """Whether the method draws minibatches. Its error is then a random number."""
         return self.name in RANDOM_METHODS
 
     @property
     def unrolls(self) -> bool:
-        """Whether it differentiates through its iterations; if not, it solves a linear system."""
+        """Whether the method differentiates through its iterations. Other methods solve a linear system."""
         return unrolls(self.name)
 
     def steps(self, t: int) -> int:
-        """k at this t; no more than t steps can be differentiated through."""
+        """Return the k for this t; itd-truncated can differentiate through at most t steps."""
         if self.k is None:
             return t
         return min(self.k, t) if self.name == "itd-truncated" else self.k
 
 
 def parse(text: str) -> Method:
-    """`aid-cg` or `aid-cg:10`."""
+    """Return the method of a text such as `aid-cg` or `aid-cg:10`."""
     name, colon, k = str(text).partition(":")
     if name not in METHODS and name not in RANDOM_METHODS:
         raise UnknownNameError.among("method", name, (*METHODS, *RANDOM_METHODS))
@@ -82,13 +82,13 @@ def parse(text: str) -> Method:
 
 
 def refuse_random(method: Method, remedy: str) -> None:
-    """Raise InputError for a method that draws minibatches, where only the others have a meaning."""
+    """Raise InputError for a method that draws minibatches."""
     if method.is_random:
         raise InputError(f"{method} draws minibatches, so its error is a random number; {remedy}")
 
 
 def count(value: object, name: str, least: int = 0) -> int:
-    """A number of steps: an integer (numpy's too) that is at least `least`, 0 or 1."""
+    """Return a number of steps as int; InputError unless it is an integer (also of numpy) of at least `least`."""
     try:
         number = -1 if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:

@@ -1,4 +1,4 @@
-"""Numbers in few characters, the same in every text that people read."""
+"""Numbers as short text, in the same form in all output for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DIGITS = 3
 
 
 def number(x: float | None) -> str:
-    """Three digits, in few characters.
+    """Return a number with about three digits.
 
     Examples
     --------
@@ -27,7 +27,7 @@ def number(x: float | None) -> str:
 
 
 def percent(x: float) -> str:
-    """A relative error in per cent, in few characters.
+    """Return a relative error in per cent, with about three digits.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def percent(x: float) -> str:
 
 
 def upward(x: float, digits: int = DIGITS) -> str:
-    """A number of few digits that is at least x, for what is said to be at most so much.
+    """Return x rounded up to a few digits, for upper bounds.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def upward(x: float, digits: int = DIGITS) -> str:
 
 
 def downward(x: float, digits: int = DIGITS) -> str:
-    """A number of few digits that is at most x, for what is said to be at least so much.
+    """Return x rounded down to a few digits, for lower bounds.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def downward(x: float, digits: int = DIGITS) -> str:
 
 
 def percent_at_most(x: float) -> str:
-    """A share in per cent, rounded up.
+    """Return a fraction in per cent, rounded up.
 
     Examples
     --------

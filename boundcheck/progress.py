@@ -1,4 +1,4 @@
-"""Progress: the callbacks that hear of it, loops that report to them, and how long the rest takes."""
+"""Progress callbacks, loops that report to them, and an estimate of the remaining time."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-Progress = Callable[[str, float, float], None]  # what is being done, how much of it is done, and of how much
+Progress = Callable[[str, float, float], None]  # a description, the amount that is done, and the total amount
 Item = TypeVar("Item")
 
 OFTEN = 0.05  # seconds between two reports of a loop
-SOON = 1.0  # seconds after which the rest of a stage is estimated
+SOON = 1.0  # seconds of a stage before its remaining time is estimated
 
 
 def no_progress(what: str, done: float, of: float) -> None:
-    """A callback that ignores progress."""
+    """Ignore progress."""
 
 
 _listener: ContextVar[Progress] = ContextVar("listener", default=no_progress)
@@ -25,7 +25,7 @@ _listener: ContextVar[Progress] = ContextVar("listener", default=no_progress)
 
 @contextmanager
 def reporting_to(progress: Progress | None) -> Iterator[None]:
-    """While this context lasts, loops over `counted` report to this callback; None changes nothing."""
+    """Within this context, loops over `counted` report to the callback; None changes nothing."""
     if progress is None:
         yield
         return
@@ -37,23 +37,23 @@ def reporting_to(progress: Progress | None) -> Iterator[None]:
 
 
 def counted(items: Iterable[Item], what: str, total: int | None = None, power: int = 1) -> Iterator[Item]:
-    """The same items; the callback of `reporting_to` hears how many of them are done.
+    """Yield the items, and report the number of finished items to the callback of `reporting_to`.
 
     Parameters
     ----------
     items : iterable
-        What a loop goes through.
+        The items of a loop.
     what : str
-        What the loop does.
+        A description of the loop.
     total : int, optional
-        How many items there are; their number by default.
+        The number of items; by default they are counted.
     power : int
-        The work up to item i grows as the i-th number to this power: 2 where later items take longer.
+        The work up to item i is proportional to i to this power; use 2 if later items take longer.
 
     Returns
     -------
     iterator
-        Over the items.
+        An iterator over the items.
 
     Examples
     --------
@@ -81,19 +81,19 @@ def counted(items: Iterable[Item], what: str, total: int | None = None, power: i
 
 @dataclass(eq=False)
 class StageClock:
-    """How long the present stage of the work takes, from how long its first part took.
+    """An estimate of the remaining time of the current stage, from the time of its first part.
 
-    A stage is a series of reports with the same total, whose description is the same up to the first colon.
+    A stage is a series of reports with the same total and the same description up to the first colon.
     """
 
     now: Callable[[], float] = time.perf_counter
     stage: tuple[str, float] = ("", 0.0)
     began: float = 0.0
-    first: float = 0.0  # what was done when it began
+    first: float = 0.0  # the amount that was done when the stage began
     latest: float = 0.0
 
     def left(self, what: str, done: float, of: float) -> float | None:
-        """The seconds that the stage still takes; None if that cannot be said yet."""
+        """Return the remaining seconds of the stage; None if it is too early for an estimate."""
         stage, now = (what.partition(":")[0], of), self.now()
         if stage != self.stage or done < self.latest:
             self.stage, self.began, self.first = stage, now, done
@@ -109,7 +109,7 @@ class StageClock:
 
 
 def duration(seconds: float) -> str:
-    """A time in words, to one or two digits: "40 s", "7 min", "3.5 h", "2 days"."""
+    """Return a time as text with one or two digits: "40 s", "7 min", "3.5 h", "2 days"."""
     for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 1.5 * length:
             number = seconds / length
@@ -118,5 +118,5 @@ def duration(seconds: float) -> str:
 
 
 def doing(what: str) -> None:
-    """Tell the callback of `reporting_to` what is being done, where it is not known how much there is."""
+    """Report work of an unknown amount to the callback of `reporting_to`."""
     _listener.get()(what, 0, 1)

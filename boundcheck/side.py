@@ -1,4 +1,4 @@
-"""What a number is worth: exact, above or below the truth; and which side is safe for which constant."""
+"""The side of a number: exact, above or below the truth; and the side that is safe for each constant."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from enum import Enum
 
 from boundcheck.errors import InputError
 
-# How bounds move with a constant: they fall with these, are not monotone in those, and grow with every other one.
+# Bounds fall with the constants in FALLING, are not monotone in those in NOT_MONOTONE, and grow with all others.
 FALLING = frozenset(("mu", "mu_inv", "mu_ell_hat"))
 NOT_MONOTONE = frozenset(("alpha", "eta", "beta", "gamma", "t", "k", "K"))  # chosen, not measured
 
 
 class Side(str, Enum):
-    """What is known of a value relative to the truth it stands for.
+    """How a value compares with the true value.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class Side(str, Enum):
     HIGH_PROBABILITY : str
         "high-probability": on the side that is safe for this constant, with probability 1 − δ.
     LOWER : str
-        "lower": at most the truth. Sampling and ascent find this of a supremum; a proved minorant is one too.
+        "lower": at most the truth, as a proved lower bound, or a supremum that was estimated by sampling or ascent.
     """
 
     EXACT = "exact"
@@ -33,7 +33,7 @@ class Side(str, Enum):
 
     @classmethod
     def parse(cls, side: Side | str) -> Side:
-        """A `Side` from itself or from its text, as in ``side="upper"``.
+        """Return the `Side` of a text, as in ``side="upper"``.
 
         Parameters
         ----------
@@ -43,7 +43,7 @@ class Side(str, Enum):
         Returns
         -------
         Side
-            The side of that text.
+            The side.
 
         Raises
         ------
@@ -57,7 +57,7 @@ class Side(str, Enum):
 
     @classmethod
     def safe_for(cls, direction: int) -> Side:
-        """The safe side of a value, given how a bound moves with it.
+        """Return the safe side of a value, from how a bound moves with the value.
 
         Parameters
         ----------
@@ -67,12 +67,12 @@ class Side(str, Enum):
         Returns
         -------
         Side
-            Above for 1 and below for -1. If the bound is not monotone, only an exact value is safe.
+            `Side.UPPER` for 1, `Side.LOWER` for -1. If the bound is not monotone, only an exact value is safe.
         """
         return {+1: cls.UPPER, -1: cls.LOWER}.get(direction, cls.EXACT)
 
     def is_safe_for(self, direction: int) -> bool:
-        """Whether a bound stays a bound with a value on this side.
+        """Return whether a bound stays a bound with a value on this side.
 
         Parameters
         ----------
@@ -82,7 +82,7 @@ class Side(str, Enum):
         Returns
         -------
         bool
-            True if it does.
+            True if the bound stays a bound.
         """
         if self is Side.HIGH_PROBABILITY:  # on the safe side, if there is one
             return direction != 0
@@ -90,47 +90,48 @@ class Side(str, Enum):
 
 
 def direction(name: str) -> int:
-    """How bounds move with a constant: +1 if they grow with it, −1 if they fall, 0 if they are not monotone in it."""
+    """Return how bounds move with a constant: +1 if they grow, −1 if they fall, 0 if they are not monotone."""
     if name in FALLING:
         return -1
     return 0 if name in NOT_MONOTONE else +1
 
 
 def safe_side(name: str) -> Side:
-    """The side that an inexact value must be on for every bound to stay a bound.
+    """Return the side on which an inexact value must be, so that every bound stays a bound.
 
     Parameters
     ----------
     name : str
-        Of a constant, as in `theory/symbols.py`.
+        The name of a constant, as in `theory/symbols.py`.
 
     Returns
     -------
     Side
-        Above for most constants, below for μ and μ_λ. A step size and a number of iterations have to be exact.
+        `Side.UPPER` for most constants, `Side.LOWER` for μ and μ_λ, `Side.EXACT` for step sizes and numbers of
+        iterations.
     """
     return Side.safe_for(direction(name))
 
 
 def estimate_side(name: str) -> Side:
-    """The unsafe side of a constant, where estimates are: below for most constants, above for μ and μ_λ."""
+    """Return the unsafe side of a constant, the side of estimates: lower for most constants, upper for μ and μ_λ."""
     return Side.UPPER if safe_side(name) is Side.LOWER else Side.LOWER
 
 
 def standing(side: Side, name: str = "") -> str:
-    """How a value is known, in the one word that every table, figure and page uses.
+    """Return how a value is known, as the word that all tables, figures and pages use.
 
     Parameters
     ----------
     side : Side
         The side of the value.
     name : str
-        The constant that it is a value of; empty for a bound or an error.
+        The name of the constant; empty for a bound or an error.
 
     Returns
     -------
     {"proved", "probable", "estimated"}
-        "proved" if it is exact or on its safe side, "probable" if it is so with probability 1 − δ.
+        "proved" if the value is exact or on its safe side, "probable" if this holds with probability 1 − δ.
 
     Examples
     --------
@@ -144,14 +145,14 @@ def standing(side: Side, name: str = "") -> str:
 
 
 def in_words(side: Side, name: str = "") -> str:
-    """How a value is known and on which side of the truth it is, as in "proved upper bound".
+    """Return how a value is known and on which side of the truth it is, as in "proved upper bound".
 
     Parameters
     ----------
     side : Side
         The side of the value.
     name : str
-        The constant that it is a value of; empty for a bound or an error.
+        The name of the constant; empty for a bound or an error.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Arithmetic with constants that knows on which side of the truth its result is.
+"""Arithmetic with constants that keeps track of the side of the result.
 
 >>> from boundcheck.constants import Constant, Provenance
 >>> from boundcheck.side_arithmetic import sided
@@ -9,8 +9,8 @@
 >>> W.named("W", Provenance("L_Φ*/(1 − q)")).side.value
 'upper'
 
-Constants are at least 0, and so are the factors of a product, in value and in truth; a divisor is positive. Then sums
-and products grow with their terms, and quotients fall with the divisor.
+Constants and factors of a product must be at least 0, and divisors positive, both the values and the true values. Then
+sums and products grow with their terms, and quotients fall with the divisor.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ FLIPPED = {Side.EXACT: Side.EXACT, Side.UPPER: Side.LOWER, Side.LOWER: Side.UPPE
 
 @dataclass(frozen=True)
 class SidedValue:
-    """A number computed from constants, and what is known of it.
+    """A number computed from constants, with its side.
 
     Parameters
     ----------
     value : float
     side : Side, optional
-        Exact, upper or lower, as long as no certificate of the sources failed; None if nothing is known.
+        Exact, upper or lower, if no certificate of the sources failed; None if nothing is known.
     sources : tuple of Constant
-        What it was computed from, each once.
+        The constants from which it was computed, each once.
     """
 
     value: float
@@ -78,31 +78,33 @@ class SidedValue:
         return SidedValue(value, _agreed(self.side, other_side), self.sources + new)
 
     def bounds_above(self) -> SidedValue:
-        """The same as a number that the wanted quantity does not exceed: an upper bound if it is not too small."""
+        """Return the value as an upper bound on another quantity; it has no side if the value may be too small."""
         return replace(self, side=_agreed(self.side, Side.UPPER))
 
     def bounds_below(self) -> SidedValue:
-        """The same as a number that the wanted quantity reaches: a lower bound if it is not too large."""
+        """Return the value as a lower bound on another quantity; it has no side if the value may be too large."""
         return replace(self, side=_agreed(self.side, Side.LOWER))
 
     @property
     def delta(self) -> float | None:
-        """The probability that a certificate of a source failed, at most; None if there is none."""
+        """An upper bound on the probability that a certificate of a source failed; None if there is none."""
         return min(1.0, sum(source.provenance.delta or 0.0 for source in self.sources)) or None
 
     def named(self, name: str, provenance: Provenance) -> Constant:
-        """As a constant, with the δ of its sources.
+        """Return the value as a constant, with the δ of its sources.
 
         Parameters
         ----------
         name : str
+            The name of the constant.
         provenance : Provenance
-            How it was computed; its δ is replaced.
+            How the value was computed; its δ is replaced.
 
         Returns
         -------
         Constant
-            With high probability if a source is. A value whose safe side is not proved is an estimate.
+            The constant. Its side is high-probability if a source has this side. A value whose safe side is not proved
+            is an estimate.
         """
         provenance = replace(provenance, delta=self.delta)
         likely = any(source.side is Side.HIGH_PROBABILITY for source in self.sources)
@@ -114,15 +116,17 @@ class SidedValue:
 
 
 def sided(constant: Constant) -> SidedValue:
-    """A constant as a term of a formula; high probability counts as the safe side, with its δ.
+    """Return a constant as a term of a formula; high probability counts as the safe side, with its δ.
 
     Parameters
     ----------
     constant : Constant
+        The constant.
 
     Returns
     -------
     SidedValue
+        Its value and side.
     """
     nothing_known = constant.side is Side.HIGH_PROBABILITY and not constant.is_safe  # it has no safe side
     return SidedValue(constant.value, None if nothing_known else constant.stated_side, (constant,))
@@ -133,7 +137,7 @@ def _lifted(number: SidedValue | float) -> SidedValue:
 
 
 def _agreed(first: Side | None, second: Side | None) -> Side | None:
-    """The side of a value that grows with two others: that of the inexact one; opposite sides give no side."""
+    """Return the side of a value that grows with two values: the side of the inexact one; None if they disagree."""
     if first is second or second is Side.EXACT:
         return first
     return second if first is Side.EXACT else None

@@ -25,9 +25,9 @@ class StepSchedule:
     Attributes
     ----------
     eta : float
-        The constant step, in (0, 1]; unused where `switch` is 0.
+        The constant step, in (0, 1]; not used if `switch` is 0.
     switch : int or None
-        The first i at which steps decrease; None if they never do.
+        The first i at which steps decrease; None for constant steps.
     beta : float
         The numerator of decreasing steps; 0 if there are none.
     gamma : float
@@ -52,12 +52,12 @@ class StepSchedule:
 
     @classmethod
     def constant(cls, eta: float) -> StepSchedule:
-        """The same step η at every iteration.
+        """Return the same step η for every iteration.
 
         Parameters
         ----------
         eta : float
-            The step, in (0, 1]; 1 is w_{i+1} = Φ̂(w_i, ζ_i).
+            The step, in (0, 1]; with 1, w_{i+1} = Φ̂(w_i, ζ_i).
 
         Returns
         -------
@@ -73,14 +73,14 @@ class StepSchedule:
 
     @classmethod
     def decreasing(cls, beta: float, gamma: float) -> StepSchedule:
-        """The steps η_i = β/(γ + i).
+        """Return the steps η_i = β/(γ + i).
 
         Parameters
         ----------
         beta : float
-            Positive.
+            The numerator β, positive.
         gamma : float
-            At least `beta`.
+            The offset γ, at least `beta`.
 
         Returns
         -------
@@ -96,7 +96,7 @@ class StepSchedule:
 
     @classmethod
     def parse(cls, text: str) -> StepSchedule:
-        """Steps from a text, as on the command line.
+        """Return the steps of a text, as on the command line.
 
         Parameters
         ----------
@@ -133,17 +133,17 @@ class StepSchedule:
         return cls(eta, int(parts["switch"]) if "switch" in parts else 0, beta, gamma)
 
     def at(self, i: int) -> float:
-        """The step η_i of the iteration from w_i to w_{i+1}.
+        """Return the step η_i of the iteration from w_i to w_{i+1}.
 
         Parameters
         ----------
         i : int
-            From 0.
+            The iteration, from 0.
 
         Returns
         -------
         float
-            In (0, 1].
+            The step, in (0, 1].
         """
         if self.switch is None or i < self.switch:
             return self.eta

@@ -1,4 +1,4 @@
-"""The command line. Heavy imports live inside the commands, so that ``boundcheck --help`` loads none of them."""
+"""The command line. Slow imports are inside the commands, so that ``boundcheck --help`` is fast."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def list_(
     kinds = ("bounds", "methods", "problems")
     if what and what not in kinds:
         raise UnknownNameError.among("listing", what, kinds)
-    chosen = (what,) if what else kinds
-    listings = {kind: _problems() if kind == "problems" else show_catalogue.rows(kind) for kind in chosen}
+    kinds_to_list = (what,) if what else kinds
+    listings = {kind: _problems() if kind == "problems" else show_catalogue.rows(kind) for kind in kinds_to_list}
     if as_json:
         print_json(listings)
     else:
@@ -104,12 +104,12 @@ def bound(
         list[str] | None, typer.Option("--rate", metavar="rho|sigma=RATE", help="A rate by name, as in rho=heavy-ball.")
     ] = None,
     t: Annotated[str, typer.Option("--t", help="Iterations: 50, or 1,10,100, or 0:200:10 (start:stop:step).")] = "",
-    k: Annotated[str, typer.Option("--k", help="Linear-solver iterations, likewise; k = t unless given.")] = "",
+    k: Annotated[str, typer.Option("--k", help="Linear-solver iterations, likewise; k = t by default.")] = "",
     eps: Annotated[str, typer.Option("--eps", help="Find the t (and k) the bound guarantees for this accuracy.")] = "",
     step: Annotated[
         str, typer.Option("--step", help="With --eps: the steps for w, where the bound takes ρ_t and σ_k.")
     ] = "",
-    step_v: Annotated[str, typer.Option("--step-v", help="The steps for v; those for w unless given.")] = "",
+    step_v: Annotated[str, typer.Option("--step-v", help="The steps for v; by default as for w.")] = "",
     side: Annotated[str, typer.Option("--side", help="What the constants are: exact, upper or lower.")] = "exact",
     rigorous: Annotated[bool, typer.Option("--rigorous", help="Interval arithmetic: round every value up.")] = False,
     as_json: Json = False,
@@ -163,16 +163,16 @@ def constants(
 
     known = asked_constants(know)
     loaded = asked_problem(problem, seed, dtype, device, set_problem)
-    with console.progress(quiet or as_json) as tell:
+    with console.progress(quiet or as_json) as progress:
         estimates = estimate_constants(
-            loaded, ball=ball, known=known, budget=budget, delta=delta, seed=seed or 0, progress=tell
+            loaded, ball=ball, known=known, budget=budget, delta=delta, seed=seed or 0, progress=progress
         )  # fmt: skip
         explanations = explain_constants(loaded, estimates, explain or (), ball)
         local = None
         if ball == BallKind.PAPER and not (estimates["q"].is_safe and estimates["q"].value < 1 and not loaded.w0.any()):
-            # the ball of the iterates is another one, or more may be known there
+            # the iterates have another ball, or more may be known on it
             local = estimate_constants(
-                loaded, ball=BallKind.LOCAL, known=known, budget=budget, delta=delta, seed=seed or 0, progress=tell
+                loaded, ball=BallKind.LOCAL, known=known, budget=budget, delta=delta, seed=seed or 0, progress=progress
             )
     if as_json:
         print_json(show_constants.as_json(loaded, estimates, explanations, ball, local))
@@ -190,8 +190,8 @@ for _run in (
 
 
 def main() -> None:
-    """The `boundcheck` command: one line and exit code 2 for bad input, never a traceback."""
-    for stream in (sys.stdout, sys.stderr):  # a terminal without Unicode shows question marks, not a traceback
+    """Run the `boundcheck` command. Bad input gives one line and exit code 2, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal without Unicode shows question marks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
@@ -208,7 +208,7 @@ def main() -> None:
         _fail(f"{text.rstrip('.')}; see boundcheck --help" if text else "")
     except (KeyboardInterrupt, typer.Abort):
         _fail(STOPPED, INTERRUPTED)
-    except BrokenPipeError:  # the reader went away, as in `boundcheck list | head`
+    except BrokenPipeError:  # the reader has ended, as in `boundcheck list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
@@ -219,13 +219,13 @@ def main() -> None:
         text = " ".join(str(error).split())[:300]
         advice = "please report it; BOUNDCHECK_TRACEBACK=1 shows where it arose"
         _fail(f"an error inside boundcheck: {type(error).__name__}: {text}; {advice}", INTERNAL)
-    if code == INTERRUPTED:  # which typer makes of Ctrl-C
+    if code == INTERRUPTED:  # the exit code of typer after Ctrl-C
         _fail(STOPPED, INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _of_options(message: str) -> str:
-    """The message with the option where Python names an argument: "t must be …" becomes "--t must be …"."""
+    """Replace the name of a Python argument by the option: "t must be …" becomes "--t must be …"."""
     name, must, _ = message.partition(" must be ")
     is_given = any(word.split("=")[0] == f"--{name}" for word in sys.argv[1:])
     return f"--{message}" if must and is_given else message

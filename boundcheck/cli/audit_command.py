@@ -1,4 +1,4 @@
-"""The command `audit`: a hypergradient from a file against the problem that it belongs to."""
+"""The command `audit`: check a hypergradient from a file against its problem."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def audit(
     device: Device = "",
     as_json: Json = False,
 ) -> None:
-    """How far off a hypergradient from anywhere is, in per cent and degrees, and which part of it is wrong."""
+    """Show the error of a hypergradient from any source, in per cent and degrees, and which part of it is wrong."""
     from boundcheck.trust.audit import audit as run
     from boundcheck.views.terminal import show_audit
 
@@ -42,7 +42,7 @@ def audit(
 
 
 def _read(path: str, name: str, problem: Problem) -> Any:
-    """What a file holds: an array, or whatever structure of tensors was saved. An array of any shape is made flat."""
+    """Read an array, or a structure of tensors, from a file. An array of the right size is flattened."""
     import numpy as np
     import torch
 
@@ -53,7 +53,7 @@ def _read(path: str, name: str, problem: Problem) -> Any:
         value = np.load(file) if file.suffix == ".npy" else torch.load(file, weights_only=True, map_location="cpu")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}; give an existing file") from None
-    except Exception as error:  # numpy and torch raise many kinds for a file that is something else
+    except Exception as error:  # numpy and torch raise many kinds of errors for files of other formats
         text = " ".join(str(error).split())[:120]
         raise InputError(f"cannot read {path}: {text}; write it with numpy.save or torch.save") from None
     if isinstance(value, np.ndarray):
@@ -67,7 +67,7 @@ def _read(path: str, name: str, problem: Problem) -> Any:
 
 
 def _to(value: Any, device: Any) -> Any:
-    """A structure of tensors on a device."""
+    """Move a structure of tensors to a device."""
     from torch.utils._pytree import tree_map
 
     return tree_map(lambda x: x.to(device) if hasattr(x, "to") else x, value)

@@ -1,4 +1,4 @@
-"""The command `check`: methods against their bounds; those with minibatches over many runs."""
+"""The command `check`: compare methods with their bounds; methods with minibatches over many runs."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def check(
     problem: ProblemName,
     method: Methods = None,
     t: Annotated[int, typer.Option("--t", help="Lower-level iterations, at most.")] = 200,
-    samples: Annotated[int, typer.Option("--samples", help="Values of λ; more than one are drawn with --seed.")] = 1,
+    samples: Annotated[int, typer.Option("--samples", help="Number of λ; several are drawn at random (--seed).")] = 1,
     bound: Annotated[
-        list[str] | None, typer.Option("--bound", help="A name from `boundcheck list bounds`; all unless given.")
+        list[str] | None, typer.Option("--bound", help="A name from `boundcheck list bounds`; all by default.")
     ] = None,
     trace_t: Annotated[
         int | None, typer.Option("--trace-t", help="t at which proofs are shown (default: the last above the floor).")
@@ -98,19 +98,19 @@ def check(
             loaded = asked_finite_sum(problem, seed, dtype, device, set_problem, batch)
         else:
             loaded = asked_problem(problem, seed, dtype, device, set_problem)
-        with console.progress(quiet or as_json, shorter=shorter) as tell:
+        with console.progress(quiet or as_json, shorter=shorter) as progress:
             if minibatches:
                 report = run_minibatches(
                     loaded, method or (), t, options, steps, seed=seed, bounds=bound, known=known, budget=budget,
-                    delta=delta, memory=size, progress=tell,
+                    delta=delta, memory=size, progress=progress,
                 )  # fmt: skip
             else:
                 report = run(
                     loaded, method, t, samples, seed, bounds=bound, known=known, budget=budget, delta=delta,
-                    memory=size, progress=tell,
+                    memory=size, progress=progress,
                 )  # fmt: skip
             if results is not None:
-                tell("files", 0, 1)
+                progress("files", 0, 1)
                 (stochastic_files if minibatches else report_files).save(report, results)
     with after_writing(out):
         if as_json:
@@ -126,7 +126,7 @@ def check(
 
 
 def fewer_steps(t: int) -> Callable[[float], str]:
-    """Advice for a check that takes so many seconds: the t for about ten minutes, or less where time grows faster."""
+    """Return a function from the seconds of a check to advice: a t that takes at most about ten minutes."""
     return lambda seconds: f"use fewer steps, such as --t {max(1, int(t * 600 / seconds))}, or fewer methods (--method)"
 
 

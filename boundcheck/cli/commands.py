@@ -73,10 +73,10 @@ def plan(
         if method != ["sid"]:
             raise InputError(f"plan knows sid among the methods with minibatches, not {', '.join(method or ())}")
         loaded = asked_finite_sum(problem, seed, dtype, device, set_problem, batch)
-        with console.progress(quiet or as_json) as tell:
+        with console.progress(quiet or as_json) as progress:
             of_sid = plan_stochastic(
                 loaded, eps, rtol=rtol, known=known, budget=budget, memory=size, seed=seed or 0, run=not no_run,
-                progress=tell,
+                progress=progress,
             )  # fmt: skip
         if as_json:
             print_json(of_sid.to_json())
@@ -84,10 +84,10 @@ def plan(
             show_stochastic_plan.show(of_sid)
         return 0 if of_sid.splits or of_sid.measured else SILENT
     loaded = asked_problem(problem, seed, dtype, device, set_problem)
-    with console.progress(quiet or as_json) as tell:
+    with console.progress(quiet or as_json) as progress:
         result = make(
             loaded, eps, method, rtol=rtol, known=known, budget=budget, memory=size, seed=seed or 0, run=not no_run,
-            progress=tell,
+            progress=progress,
         )  # fmt: skip
     if as_json:
         print_json(show_plan.as_json(result))
@@ -187,9 +187,9 @@ def worst(
 
     parts = [part.strip() for part in only.split(",")] if only else None
     with sole_use(out) if out else nullcontext() as results:
-        with console.progress(quiet or as_json) as tell:
+        with console.progress(quiet or as_json) as progress:
             result = look(
-                bound, q, t, k, dim, seed or 0, only=parts, saturating=not linear, quick=quick, progress=tell
+                bound, q, t, k, dim, seed or 0, only=parts, saturating=not linear, quick=quick, progress=progress
             )  # fmt: skip
         if results is not None:
             save(result, results)
@@ -220,7 +220,7 @@ def paper(
     ] = None,
     scheduler: Annotated[str, typer.Option("--scheduler", help="Address of a Dask scheduler to run on.")] = "",
     budget: Annotated[
-        str, typer.Option("--budget", metavar="TIME", help="Of the tables, what fits into 2h or 10m of computing.")
+        str, typer.Option("--budget", metavar="TIME", help="Run the part of the tables that fits into 2h or 10m.")
     ] = "",
     halving: Annotated[
         str,

@@ -1,4 +1,4 @@
-"""The command `compare`: what changed from one report to another."""
+"""The command `compare`: list the changes between two reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from boundcheck.cli.options import VIOLATED, Json, print_json
 
 def compare(
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="A report.json, or the folder of `check --out`.")],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="Another one, of a later run.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The same of a later run.")],
     rtol: Annotated[float, typer.Option("--rtol", help="Numbers that differ by less count as equal.")] = 1e-6,
     as_json: Json = False,
 ) -> int:

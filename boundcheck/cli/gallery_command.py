@@ -1,4 +1,4 @@
-"""The command `gallery`: one page of many reports."""
+"""The command `gallery`: write one page with many reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from boundcheck.json_numbers import SCHEMA
 
 def gallery(
     directory: Annotated[str, typer.Argument(metavar="DIR", help="A folder with reports of `check --out` below it.")],
-    out: Annotated[str, typer.Option("--out", help="The file to write; DIR/index.html unless given.")] = "",
+    out: Annotated[str, typer.Option("--out", help="The file to write; DIR/index.html by default.")] = "",
     as_json: Json = False,
 ) -> None:
     """Write one HTML page with all reports below a folder: verdicts, errors, figures and links."""

@@ -1,4 +1,4 @@
-"""What several commands take, how they end, and how they print JSON."""
+"""Options that several commands share, exit codes, and output as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from boundcheck.constants import Constants
     from boundcheck.numerics.bilevel.problem import Problem
 
-NOT_GIVEN = frozenset({"t", "k", "K", "m", "eps_g"})  # they are asked for or computed, so nobody can know them
+NOT_GIVEN = frozenset({"t", "k", "K", "m", "eps_g"})  # not for --know: they are other options, or are computed
 VIOLATED, BAD_INPUT, SILENT, INTERNAL, INTERRUPTED = 1, 2, 3, 70, 130  # exit codes; 0 is not a violation
 
 ProblemName = Annotated[str, typer.Argument(metavar="PROBLEM", help="A built-in name, or path/to/file.py:name.")]
@@ -52,7 +52,7 @@ DEFAULT_MEMORY = 2**30
 
 @contextmanager
 def after_writing(place: str) -> Iterator[None]:
-    """While results are shown that are in a file already: if the user stops that, the file is named."""
+    """Show results that are already in a file: after Ctrl-C, the message names the file."""
     try:
         yield
     except KeyboardInterrupt:
@@ -62,7 +62,7 @@ def after_writing(place: str) -> Iterator[None]:
 
 
 def asked_memory(text: str) -> int:
-    """The bytes of --memory.
+    """Return the bytes of --memory.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def asked_memory(text: str) -> int:
 
 
 def asked_time(text: str) -> float | None:
-    """The seconds of --budget; None if it was not given.
+    """Return the seconds of --budget; None if it was not given.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def asked_time(text: str) -> float | None:
 
 
 def asked_constants(texts: Sequence[str] | None) -> Constants | None:
-    """The constants of --know: upper bounds, and lower bounds of those that bounds fall with, such as mu."""
+    """Return the constants of --know, on their safe side: upper bounds, or lower bounds for constants such as mu."""
     if not texts:
         return None
     from boundcheck.constants import NAMES, Constant, Constants
@@ -123,7 +123,7 @@ def asked_constants(texts: Sequence[str] | None) -> Constants | None:
 def asked_problem(
     spec: str, seed: int | None, dtype: str, device: str, settings: Sequence[str] | None = None
 ) -> Problem:
-    """The problem that a command was given, with nothing that was not asked for."""
+    """Load the problem of a command, with only the options that were given."""
     from boundcheck.problems.loading import load_asked
 
     options: dict[str, Any] = {}

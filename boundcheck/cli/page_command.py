@@ -1,4 +1,4 @@
-"""The command `page`: a problem, a report, or the theory alone, as one HTML file."""
+"""The command `page`: write one HTML file on a problem, on a report, or on the theory alone."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def page(
 
     if problem and report:
         raise InputError(f"PROBLEM {problem} and --report {report} were given together; give one of them")
-    for option, given in (("--method", method), ("--set-problem", set_problem), ("--know", know)):
-        if given and not problem:
-            raise InputError(f"{option} {given[0]} needs a PROBLEM; give one as well")
+    for option, values in (("--method", method), ("--set-problem", set_problem), ("--know", know)):
+        if values and not problem:
+            raise InputError(f"{option} {values[0]} needs a PROBLEM; give one as well")
     options = Options(runs, batch, step, step_v, points, level)
     minibatches = asks_for_minibatches(method, options, {})
     steps = options.schedules()
@@ -87,9 +87,9 @@ def page(
             from boundcheck.views.terminal import console
 
             loaded = asked_finite_sum(problem, seed, dtype, device, set_problem, batch)
-            with console.progress(quiet, shorter=fewer_runs(options)) as tell:
+            with console.progress(quiet, shorter=fewer_runs(options)) as progress:
                 random = run_minibatches(
-                    loaded, method or (), t, options, steps, seed=seed, known=known, memory=size, progress=tell
+                    loaded, method or (), t, options, steps, seed=seed, known=known, memory=size, progress=progress
                 )
             text = stochastic_page.html(random)
         else:
@@ -98,9 +98,9 @@ def page(
             from boundcheck.views.terminal import console
 
             loaded = asked_problem(problem, seed, dtype, device, set_problem)
-            with console.progress(quiet, shorter=fewer_steps(t)) as tell:
-                ordinary = run(loaded, method, t, seed=seed, known=known, memory=size, progress=tell)
-                tell("explaining the constants", 0, 1)
+            with console.progress(quiet, shorter=fewer_steps(t)) as progress:
+                ordinary = run(loaded, method, t, seed=seed, known=known, memory=size, progress=progress)
+                progress("explaining the constants", 0, 1)
                 explanations = explain_report(loaded, ordinary.constants)
             text = pages.html(ordinary, t, explanations)
         (path,) = results.write({Path(out).name: text.encode()})
@@ -109,7 +109,7 @@ def page(
 
 
 def _of_saved(report: str, t: int) -> str:
-    """The page of a report of either kind."""
+    """Return the page of a saved report, with or without minibatches."""
     from boundcheck.report.json_parts import STOCHASTIC, read
     from boundcheck.report.report import Report
     from boundcheck.report.stochastic_report import StochasticReport

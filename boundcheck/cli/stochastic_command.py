@@ -1,4 +1,4 @@
-"""Methods that draw minibatches, on the command line: their options, their problems, and their check."""
+"""Methods with minibatches on the command line: their options, their problems, and their check."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from boundcheck.report.stochastic_report import StochasticReport
 
 PAPER = "paper"  # the steps of Theorems 4.1 and 4.2
-BATCH, RUNS, POINTS, LEVEL = 10, 1000, 8, 0.999  # unless given
+BATCH, RUNS, POINTS, LEVEL = 10, 1000, 8, 0.999  # default values
 
 Runs = Annotated[int | None, typer.Option("--runs", help=f"With --method sid: independent runs (default {RUNS}).")]
 Batch = Annotated[
@@ -43,7 +43,7 @@ Level = Annotated[
 
 @dataclass(frozen=True)
 class Schedules:
-    """The steps for w, which may be "paper", and for v; None where the best are taken."""
+    """The steps for w, which may be "paper", and for v; None for the best steps."""
 
     of_w: StepSchedule | str | None
     of_v: StepSchedule | None
@@ -51,7 +51,7 @@ class Schedules:
 
 @dataclass(frozen=True)
 class Options:
-    """What only methods with minibatches take; None or empty where nothing was given."""
+    """The options of methods with minibatches; None or empty if not given."""
 
     runs: int | None = None
     batch: int | None = None
@@ -61,7 +61,7 @@ class Options:
     level: float | None = None
 
     def asked(self) -> dict[str, object]:
-        """The options that were given, by their names on the command line."""
+        """Return the options that were given, by their names on the command line."""
         every = {
             "--runs": self.runs, "--batch": self.batch, "--step": self.step, "--step-v": self.step_v,
             "--points": self.points, "--level": self.level,
@@ -69,16 +69,16 @@ class Options:
         return {name: value for name, value in every.items() if value not in (None, "")}
 
     def schedules(self) -> Schedules:
-        """The steps that were asked for."""
+        """Return the steps that were requested."""
         of_w = self.step if self.step == PAPER else asked_steps("--step", self.step)
         return Schedules(of_w, asked_steps("--step-v", self.step_v))
 
 
 def asks_for_minibatches(methods: Sequence[str] | None, options: Options, others: dict[str, bool]) -> bool:
-    """Whether methods with minibatches were asked for.
+    """Return whether methods with minibatches were requested.
 
-    They do not go together with other methods, nor with `others`, the options that only other methods take, by name
-    and whether they were given.
+    InputError if they are combined with other methods or with options of other methods. `others` has these options by
+    name, and whether they were given.
     """
     drawn = [name for name in methods or () if name.partition(":")[0] in RANDOM_METHODS]
     rest = [name for name in methods or () if name not in drawn]
@@ -96,7 +96,7 @@ def asks_for_minibatches(methods: Sequence[str] | None, options: Options, others
 def asked_finite_sum(
     spec: str, seed: int | None, dtype: str, device: str, settings: Sequence[str] | None, batch: int | None
 ) -> Problem:
-    """The problem with minibatches of the size that was asked for; built-in ones have them only if asked."""
+    """Load the problem with minibatches of the requested size. Built-in problems have them only on request."""
     from boundcheck.problems import CATALOGUE
 
     settings = list(settings or ())
@@ -110,7 +110,7 @@ def asked_finite_sum(
 
 
 def asked_steps(option: str, text: str) -> StepSchedule | None:
-    """The steps of an option; none if it was not given."""
+    """Return the steps of an option; None if it was not given."""
     if not text:
         return None
     try:
@@ -129,7 +129,7 @@ def run_minibatches(
     seed: int | None,
     **more: Any,
 ) -> StochasticReport:
-    """The check of methods with minibatches."""
+    """Run the check of methods with minibatches."""
     from boundcheck.compare.check_stochastic import check_stochastic
 
     return check_stochastic(
@@ -140,6 +140,6 @@ def run_minibatches(
 
 
 def fewer_runs(options: Options) -> Callable[[float], str]:
-    """Advice for a check that takes so many seconds."""
+    """Return a function from the seconds of a check to advice."""
     runs = RUNS if options.runs is None else options.runs
     return lambda seconds: f"use fewer runs, such as --runs {max(2, int(runs * 600 / seconds))}, or fewer steps (--t)"

@@ -1,4 +1,4 @@
-"""The command `sweep`: `check` or `plan` over a grid."""
+"""The command `sweep`: run `check` or `plan` over a grid."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sweep(
     t: Annotated[int, typer.Option("--t", help="Lower-level iterations of each check, at most.")] = 200,
     samples: Annotated[int, typer.Option("--samples", help="Values of λ that are drawn at each point.")] = 1,
     bound: Annotated[
-        list[str] | None, typer.Option("--bound", help="A name from `boundcheck list bounds`; all unless given.")
+        list[str] | None, typer.Option("--bound", help="A name from `boundcheck list bounds`; all by default.")
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Plan at each point instead; needs --rtol or --eps.")] = False,
     eps: Annotated[float | None, typer.Option("--eps", help="The absolute error that plans allow.")] = None,
@@ -86,11 +86,11 @@ def sweep(
 
     try:
         with sole_use(place) as results:
-            with console.progress(quiet or as_json, time_left=True) as tell:
+            with console.progress(quiet or as_json, time_left=True) as progress:
                 result = run_sweep(
                     problem, axes, t, methods=method, samples=samples, seed=seed, action="plan" if plan else "check",
                     rtol=rtol, eps=eps, bounds=bound, options=options, budget=budget, jobs=jobs, scheduler=scheduler,
-                    out=results, progress=tell, say=say,
+                    out=results, progress=progress, say=say,
                 )  # fmt: skip
             save(result, results)
     except KeyboardInterrupt:
@@ -106,7 +106,7 @@ def sweep(
 
 
 def _exit_code(counts: dict[str, int]) -> int:
-    """1 if some bound is violated, 3 if nothing is said anywhere."""
+    """Return 1 if a bound is violated, 3 if no bound applies at any point, otherwise 0."""
     from boundcheck.report.verdict import Verdict
     from boundcheck.sweeps.row import FAILED, NO_GUARANTEE
 

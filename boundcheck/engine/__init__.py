@@ -1,1 +1,1 @@
-"""What runs many independent tasks that can be stopped and resumed: slices, workers and checkpoints."""
+"""Run many independent tasks that can be stopped and resumed: slices, workers and checkpoints."""

@@ -1,7 +1,7 @@
-"""The folder of an experiment: a file for each finished run, one for each run under way, and what they belong to.
+"""The folder of an experiment: results of finished runs, states of unfinished runs, and a fingerprint.
 
-Every file is there whole or not at all, on the disk before the run goes on. A folder made with other settings, or by
-code that computes otherwise, is refused: nothing in it is used or removed. So is one that another command is using.
+Files are written atomically, and are on the disk before the run continues. A folder is refused, and left as it is, if
+its fingerprint has other settings or other code, or if another command is using it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from boundcheck.errors import InputError
 SCHEMA = 1
 FOLDER, FINGERPRINT = "checkpoints", "fingerprint.json"
 ARRAY = "numpy array"
-SHOWS = {"views", "cli"}  # folders of what people look at: a change there changes no number
-APART = {"engine", "paper", "sweeps"}  # folders of which each experiment depends on its own part alone
+SHOWS = {"views", "cli"}  # folders of code that only shows results; no number depends on them
+APART = {"engine", "paper", "sweeps"}  # an experiment depends only on its own folder within these
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A run so far: its result, or the state to go on from; how much is done, and the seconds it took."""
+    """The result of a run, or the state from which to continue; the part that is done, and the seconds so far."""
 
     content: Any
     done: float
@@ -36,7 +36,10 @@ class Checkpoint:
 
 
 class Store:
-    """Entered for one experiment with its settings; InputError where the folder is that of another one, or in use."""
+    """The checkpoints of one experiment, as a context manager.
+
+    Entering raises InputError if the folder belongs to another experiment, or is in use.
+    """
 
     def __init__(self, out: Path | Results, experiment: Experiment, settings: Settings) -> None:
         self.out = out.place if isinstance(out, Results) else out
@@ -53,7 +56,7 @@ class Store:
             else:
                 _make(self.folder)
                 write_whole(fingerprint, json.dumps(self._mine, indent=1, ensure_ascii=False).encode(), durable=True)
-            for part in self.folder.glob(".*"):  # of a write that was killed
+            for part in self.folder.glob(".*"):  # left by a write that was killed
                 remove(part)
             self._held = stack.pop_all()
         return self
@@ -91,7 +94,7 @@ class Store:
         try:
             stored = torch.load(path, map_location="cpu", weights_only=True)
             return Checkpoint(_unpacked(stored["content"]), stored["done"], stored["seconds"])
-        except Exception as why:  # a damaged file may raise anything in torch
+        except Exception as why:  # torch raises many kinds of errors for damaged files
             raise InputError(
                 f"{path} cannot be read ({type(why).__name__}); remove it, and that run is repeated"
             ) from why
@@ -105,7 +108,7 @@ def _make(folder: Path) -> None:
 
 
 def _packed(tree: Any) -> Any:
-    """Arrays as tensors: those are read again without running what a file says."""
+    """Replace arrays by tensors, which `torch.load` reads without running code from the file."""
     import numpy as np
     import torch
 
@@ -117,7 +120,7 @@ def _packed(tree: Any) -> Any:
         return {key: _packed(value) for key, value in tree.items()}
     if isinstance(tree, list | tuple):
         return type(tree)(_packed(value) for value in tree)
-    return tree.clone() if isinstance(tree, torch.Tensor) else tree  # for a view, torch would write all of its memory
+    return tree.clone() if isinstance(tree, torch.Tensor) else tree  # torch would save the whole memory behind a view
 
 
 def _unpacked(tree: Any) -> Any:
@@ -131,7 +134,7 @@ def _unpacked(tree: Any) -> Any:
 
 
 def fingerprint(experiment: Experiment, settings: Settings) -> dict[str, Any]:
-    """All that results depend on, as JSON."""
+    """Return everything that the results depend on, as JSON."""
     import torch
 
     identity: dict[str, Any] = {"schema": SCHEMA, "experiment": experiment.name, "settings": settings}
@@ -141,9 +144,9 @@ def fingerprint(experiment: Experiment, settings: Settings) -> dict[str, Any]:
 
 
 def _code(experiment: Experiment) -> str:
-    """A digest of the code that computes: the package without what only shows, the engine and other experiments."""
+    """Return a digest of the code that results depend on: not views, the engine or other experiments."""
     package, digest = Path(boundcheck.__file__).parent, hashlib.sha256()
-    folder = tuple(experiment.module.split(".")[1:-1])  # ("paper", "fig1"), its folder, or ("sweeps",)
+    folder = tuple(experiment.module.split(".")[1:-1])  # the folder of the experiment, such as ("paper", "fig1")
     for path in sorted(package.rglob("*.py")):
         where = path.relative_to(package)
         folders = where.parts[:-1]

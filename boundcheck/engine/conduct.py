@@ -1,4 +1,4 @@
-"""Runs an experiment: what is not there yet, a slice at a time, each written down before the next one starts."""
+"""Run an experiment in slices. Each slice is stored before the next one starts; finished runs are not repeated."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from boundcheck.engine.workers import Workers
 from boundcheck.folder_lock import interrupts_held
 from boundcheck.progress import Progress, duration, no_progress
 
-SECONDS = 15.0  # between checkpoints of a run
-TRIAL = 5.0  # seconds of the first run that the estimate of the time comes from
-MANY = 20  # runs, at least, of which a second one is measured where the first one may have spent its time on loading
+SECONDS = 15.0  # between two checkpoints of a run
+TRIAL = 5.0  # seconds of the slice from which the total time is estimated
+MANY = 20  # with at least so many runs, time a second one if the first may have spent its time on loading
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Conducted:
-    """The outcome, the seconds of all runs together, their number, and how many were done before this call."""
+    """The outcome, the total seconds of all runs, the number of runs, and how many were finished before this call."""
 
     outcome: Outcome
     seconds: float
@@ -44,13 +44,16 @@ def conduct(
     bar: Progress = no_progress,
     seconds: float | None = None,
 ) -> Conducted:
-    """All runs of the experiment, and its report; `say` is told how long it will take, `bar` how far it is."""
+    """Run all tasks of the experiment and return its report.
+
+    `say` is called with an estimate of the time, and `bar` with the progress.
+    """
     experiment.ready(settings)
     tasks = list(experiment.tasks(settings))
     with workers, Store(out, experiment, settings) as store:
         work = _Queue(experiment, tasks, store, workers, bar, SECONDS if seconds is None else seconds)
         from_before = len(tasks) - len(work.waiting)
-        work.all(say)
+        work.run_all(say)
         stored = {task.key: store.result(task.key) for task in tasks}
     results = {key: checkpoint.content for key, checkpoint in stored.items() if checkpoint is not None}
     total = sum(checkpoint.seconds for checkpoint in stored.values() if checkpoint is not None)
@@ -58,7 +61,7 @@ def conduct(
 
 
 class _Queue:
-    """What is to be done, and what is under way."""
+    """The unfinished tasks of an experiment: `waiting`, and `running` on a worker."""
 
     def __init__(
         self,
@@ -78,11 +81,11 @@ class _Queue:
         self.waiting = deque(missing)
         self.running: dict[Any, Task] = {}
 
-    def all(self, say: Say) -> None:
+    def run_all(self, say: Say) -> None:
         if not self.waiting:
-            say("every run is there already")
+            say("all runs were finished before")
             return
-        self.tell("")
+        self.report("")
         self.measure(say)
         while self.waiting or self.running:
             while self.waiting and len(self.running) < self.workers.count:
@@ -90,29 +93,29 @@ class _Queue:
             self.collect()
 
     def measure(self, say: Say) -> None:
-        """Begin the cheapest run, keep what it makes, and say from that how long all will take."""
+        """Run and store a first slice of the cheapest task, and say how long all tasks will take."""
         first, before, piece = self.trial()
         if piece.finished and piece.pace is None and len(self.waiting) >= MANY:
             first, before, piece = self.trial()
         gained = (piece.done - before) * first.cost
         if gained > 0 and self.waiting:
-            left = sum(task.cost * (1 - self.so_far[task.key].done) for task in self.waiting)
+            remaining = sum(task.cost * (1 - self.so_far[task.key].done) for task in self.waiting)
             seconds_per_cost = piece.seconds / gained if piece.pace is None else piece.pace / first.cost
-            guess = seconds_per_cost * left / min(self.workers.count, len(self.waiting))
+            guess = seconds_per_cost * remaining / min(self.workers.count, len(self.waiting))
             part = "all" if piece.finished else f"{100 * (piece.done - before):.0f} %"
             how = f"estimated from {part} of {first.key}, which took {piece.seconds:.1f} s"
             say(f"{self.experiment.name}: about {duration(guess)} {self.workers.place} ({how})")
 
     def trial(self) -> tuple[Task, float, Slice]:
-        """The cheapest run that waits, how much of it was done before, and a slice of it."""
+        """Run a slice of the cheapest waiting task; also returns the task and the part that was done before."""
         first = min(self.waiting, key=lambda task: task.cost)
         before = self.so_far[first.key].done
         self.waiting.remove(first)
-        self.start(first, TRIAL, 2)  # the first step loads, the second shows how long a step takes
+        self.start(first, TRIAL, 2)  # the first step may load data, the second shows how long a step takes
         return first, before, self.collect()
 
     def start(self, task: Task, seconds: float, least: int = 1) -> None:
-        self.tell(task.key)
+        self.report(task.key)
         state = self.so_far[task.key].content
         try:
             call = self.workers.submit(advance, self.experiment.module, task, state, seconds, __version__, least)
@@ -122,14 +125,14 @@ class _Queue:
         self.running[call] = task
 
     def collect(self) -> Slice:
-        """Store every slice that has ended; returns the last one."""
+        """Store all finished slices, and return the last one."""
         for call in self.workers.finished(self.running):
             task = self.running.pop(call)
             latest: Slice = self.workers.result(call)
             self.keep(task, latest)
             if not latest.finished:
                 self.waiting.appendleft(task)
-            self.tell(task.key)
+            self.report(task.key)
         return latest
 
     def keep(self, task: Task, piece: Slice) -> None:
@@ -142,6 +145,6 @@ class _Queue:
                 self.store.keep_state(task.key, checkpoint)
                 self.so_far[task.key] = checkpoint
 
-    def tell(self, description: str) -> None:
-        left = sum(self.costs[key] * (1 - checkpoint.done) for key, checkpoint in self.so_far.items())
-        self.bar(description, self.total_cost - left, self.total_cost)
+    def report(self, description: str) -> None:
+        remaining = sum(self.costs[key] * (1 - checkpoint.done) for key, checkpoint in self.so_far.items())
+        self.bar(description, self.total_cost - remaining, self.total_cost)

@@ -1,23 +1,23 @@
-"""What an experiment is: independent runs that can be stopped after each step, and a report on what they found.
+"""The definition of an experiment: independent runs that can be stopped after each step, and a report.
 
-A file of an experiment holds
+The module of an experiment defines
 
     NAME, TITLE
-    settings(quick, seed, device) -> dict    all that results depend on, as JSON
+    settings(quick, seed, device) -> dict    everything that results depend on, as JSON
     tasks(settings) -> list[Task]            the independent runs
     run(task, state) -> result               a function, or a generator that yields a `Step` and returns the result
-    report(settings, results) -> Outcome     from the result of each task, by key
+    report(settings, results) -> Outcome     `results` has the result of each task by its key
 
-and, if it needs them,
+and optionally
 
-    ready(settings) -> None                  raises InputError where data are missing, before anything is written
-    measured(settings) -> costs              what a step costs on this machine, as JSON
-    shortened(settings, halving, seconds, costs) -> Settings   what fits into a budget; None seconds: no budget
-    THREADS                                  of torch in each run, 1 unless given: other numbers round differently
+    ready(settings) -> None                  raise InputError if data are missing, before anything is written
+    measured(settings) -> costs              the cost of a step on this machine, as JSON
+    shortened(settings, halving, seconds, costs) -> Settings   settings that fit into a budget; None: no budget
+    THREADS                                  threads of torch in each run, 1 by default; rounding depends on them
 
-`run` is pure: the same task gives the same result, in whatever process, and continued from the state of any of its
-steps it gives the result that it would have given without a stop. States and results are made of numbers, strings,
-None, numpy arrays, tensors, and lists, tuples and dicts of these.
+`run` is pure: the same task gives the same result in every process, and a run that continues from the state of a step
+gives the same result as a run without a stop. States and results are made of numbers, strings, None, numpy arrays,
+tensors, and lists, tuples and dicts of these.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=-]*")
 
 @dataclass(frozen=True)
 class Task:
-    """An independent run: `key` names its files, `parameters` say what to do, `cost` how long it takes, relatively."""
+    """An independent run: `key` names its files, `parameters` are the input, `cost` is the relative time it takes."""
 
     key: str
     parameters: Mapping[str, Any]
@@ -52,7 +52,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Where a run stands: from `state` it can go on; `done` of `of` steps are made."""
+    """The state of a run after `done` of `of` steps. The run can continue from `state`."""
 
     state: Any
     done: float
@@ -61,20 +61,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Claim:
-    """A number or a claim of the paper beside ours."""
+    """A number or a statement of the paper, and ours."""
 
     what: str
-    where: str  # in the paper
+    where: str  # the place in the paper
     published: str | float
     ours: str | float
     difference: str | float = ""
     why: str = ""
-    holds: bool | None = None  # None where it is a number, or was not decided
+    holds: bool | None = None  # None for a number, or if undecided
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What an experiment found: claims, all numbers by name (arrays too), figures and tables by name, and notes."""
+    """The results of an experiment: claims, notes, and numbers and arrays, figures and tables by name."""
 
     claims: Sequence[Claim]
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -84,12 +84,12 @@ class Outcome:
 
 
 def _nothing(settings: Settings) -> None:
-    """No data are needed."""
+    """Do nothing: the experiment needs no data."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """The contents of its file, which processes import by name."""
+    """The contents of the module of an experiment. Processes import the module by its name."""
 
     module: str
     name: str

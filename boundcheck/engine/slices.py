@@ -1,7 +1,7 @@
-"""A run, a slice of some seconds at a time: in this process, in another one or on another machine, it is the same call.
+"""Run a task in slices of some seconds. The same call works in this process, in another process or on a cluster.
 
-Whoever calls gets back the state or the result and writes it down, so workers need no common file system, and one that
-dies costs a slice.
+The caller gets back the state or the result, and stores it. So workers need no common file system, and if a worker
+dies, one slice is lost.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from boundcheck.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """The end of a slice: the result if `finished`, else a state to go on from; `done` is the finished part, 0 … 1.
+    """A slice of a run: the result if `finished`, else the state; `done` is the finished part of the run, 0 … 1.
 
-    `pace` is the seconds that all of the run would take at the speed after the first step of the slice, which may have
-    loaded data; None if there was no second one.
+    `pace` is the seconds that the whole run would take at the speed of the slice without its first step, which may
+    have loaded data; None if the slice has one step.
     """
 
     finished: bool
@@ -35,7 +35,7 @@ class Slice:
 
 
 class StoppedError(KeyboardInterrupt):
-    """Ctrl-C in the middle of a slice, with the state so far."""
+    """Ctrl-C within a slice, with the state after its last step."""
 
     def __init__(self, last: Slice) -> None:
         super().__init__()
@@ -43,14 +43,14 @@ class StoppedError(KeyboardInterrupt):
 
 
 def advance(module: str, task: Task, state: Any, seconds: float, version: str = __version__, least: int = 1) -> Slice:
-    """Continue a run from `state` (None at the start) for `seconds`, but for at least `least` steps."""
+    """Continue a run from `state` (None at the start) for `seconds`, and for at least `least` steps."""
     if version != __version__:
         raise InputError(f"a worker has boundcheck {__version__}, this is {version}; install the same one on both")
     experiment = Experiment.of(import_module(module))
-    start = time.perf_counter()  # after what a new process needs to load
+    start = time.perf_counter()  # after the imports, which take time in a new process
     last: Step | None = None
     steps = 0
-    first: tuple[float, float] | None = None  # when the first step was made, and how much there was then
+    first: tuple[float, float] | None = None  # time after the first step, and the part done then
 
     def until_here(step: Step) -> Slice:
         return Slice(False, step.state, step.done / step.of, time.perf_counter() - start, pace(step))
@@ -81,7 +81,7 @@ def advance(module: str, task: Task, state: Any, seconds: float, version: str = 
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Sums are split among threads, so the last bits of a result depend on how many there are."""
+    """Set the number of torch's threads. The last bits of sums depend on it, because threads share a sum."""
     import torch
 
     before = torch.get_num_threads()

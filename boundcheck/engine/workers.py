@@ -1,4 +1,4 @@
-"""Where slices of runs are made: in this process, in several, or on a Dask cluster. All three take the same calls."""
+"""Workers that run slices: this process, several processes, or a Dask cluster, with the same methods."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 from boundcheck.errors import BoundcheckError, InputError
 
-ANSWER = 10  # seconds in which a scheduler and a first worker must show up
-DEATHS = 5  # of workers under the same slice, beyond those that the scheduler forgives, until it is given up
+ANSWER = 10  # seconds that a scheduler, and then a first worker, has to answer
+DEATHS = 5  # give up a slice after so many deaths of workers, beyond those that the scheduler allows
 AGAIN = "the same command resumes from here"
 
 
 class Workers(Protocol):
-    """`submit` starts a call, `finished` waits until some of those are done, `result` gives its value or raises."""
+    """`submit` starts a call, `finished` waits until some calls are done, `result` returns the value or raises."""
 
     count: int
     place: str
@@ -33,7 +33,7 @@ class Workers(Protocol):
 
 
 def workers(jobs: int, scheduler: str) -> Workers:
-    """The workers that the command line asks for."""
+    """Return the workers for the options --jobs and --scheduler."""
     if jobs < 1:
         raise InputError(f"--jobs must be at least 1 (got {jobs})")
     if scheduler and jobs > 1:
@@ -42,7 +42,7 @@ def workers(jobs: int, scheduler: str) -> Workers:
 
 
 class Here:
-    """One after another, in this process: a call is made when it is asked for."""
+    """This process. `submit` runs the call at once."""
 
     count, place = 1, "in this process"
 
@@ -63,7 +63,7 @@ class Here:
 
 
 class Processes:
-    """Several processes of this machine. They end with this one, even if it is killed."""
+    """Several processes on this machine. They end when this process ends, even if it is killed."""
 
     def __init__(self, jobs: int) -> None:
         self.count, self.place = jobs, f"in {jobs} processes"
@@ -103,13 +103,13 @@ def _killed() -> InputError:
 
 
 def _by_value(call: bytes) -> bytes:
-    """Make a call. As bytes, for torch would share the memory of tensors with a process that may be gone by then."""
+    """Run a pickled call and pickle its value. Otherwise torch shares memory with a process that may have ended."""
     function, arguments = pickle.loads(call)
     return pickle.dumps(function(*arguments))
 
 
 def _settle() -> None:
-    """In each process: Ctrl-C is for the first one, and without that one there is nothing to do."""
+    """Prepare a new process: ignore Ctrl-C, which the parent handles, and exit when the parent has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
@@ -122,7 +122,7 @@ def _settle() -> None:
 
 
 class Cluster:
-    """A Dask cluster. What a worker that dies was doing is given to another one, by the scheduler or from here."""
+    """A Dask cluster. If a worker dies, the scheduler or this process gives its slice to another worker."""
 
     def __init__(self, address: str) -> None:
         try:
@@ -165,7 +165,7 @@ class Cluster:
             try:
                 with self._client.as_current():
                     return list(self._dask.wait(list(calls), ANSWER, return_when="FIRST_COMPLETED").done)
-            except TimeoutError:  # a slice may take longer than that while a worker runs it
+            except TimeoutError:  # a slice may take longer than ANSWER, as long as there are workers
                 if not self._client.nthreads():
                     remedy = f"start some with `dask worker {self.address}`, and {AGAIN}"
                     raise InputError(f"--scheduler {self.address} has no workers left; {remedy}") from None

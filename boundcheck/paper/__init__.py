@@ -1,7 +1,7 @@
-"""The paper's figures and tables: `boundcheck paper fig1`.
+"""The figures and tables of the paper, as in `boundcheck paper fig1`.
 
 An experiment is a module with NAME, TITLE, `settings`, `tasks`, `run` and `report` (see `engine/experiment.py` of the
-package). It has a folder, alone or with those that share its code; what only shows results is in the folder's `views/`.
+package). Experiments that share code are in one folder; its `views/` contains the code that only shows results.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ EXPERIMENTS = {
 
 
 def names() -> list[str]:
-    """What `boundcheck paper` takes."""
+    """Return the names of the experiments."""
     return sorted(EXPERIMENTS)
 
 
 def load(name: str) -> Experiment:
-    """The experiment of this name; nothing else is imported."""
+    """Return the experiment of this name, without importing the others."""
     if name not in EXPERIMENTS:
         raise UnknownNameError.among("experiment", name, names())
     return Experiment.of(import_module(f"{__name__}.{EXPERIMENTS[name]}"))

@@ -1,4 +1,4 @@
-"""`boundcheck paper NAME`."""
+"""The command `boundcheck paper NAME`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from boundcheck.paper.output import as_json, save, show
 from boundcheck.progress import duration
 from boundcheck.views.terminal import console
 
-COSTS = "costs.json"  # with the checkpoints: what a step costs, measured before the first run
-QUICK_PROCESSES = 4  # processes that --quick takes by itself
+COSTS = "costs.json"  # the cost of a step, measured before the first run, in the folder of the checkpoints
+QUICK_PROCESSES = 4  # the most processes of --quick without --jobs
 
 
 def paper(
     name: str, *, quick: bool, out: str, jobs: int | None, scheduler: str, seed: int | None, device: str, quiet: bool,
     silent: bool = False, budget: float | None = None, halving: str = "",
 ) -> dict[str, Any]:  # fmt: skip
-    """Run the experiment, write its files, show its table unless `silent`; its result as JSON."""
+    """Run an experiment, write its files, show its table unless `silent`, and return its result as JSON."""
     experiment = load(name)
     return carried_out(experiment, quick, out, jobs, scheduler, seed, device, quiet, silent, budget, halving)
 
@@ -43,12 +43,12 @@ def carried_out(
 
         refuse_unless_usable(device)
     settings = experiment.settings(quick, 0 if seed is None else seed, device or "cpu")
-    less = budget is not None or bool(halving)
-    if less:
+    is_shortened = budget is not None or bool(halving)
+    if is_shortened:
         _refuse_unless_shortened(experiment, quick, budget)
     if jobs is None:
         jobs = min(cores(), QUICK_PROCESSES, len(experiment.tasks(settings))) if quick and not scheduler else 1
-    place = Path(out or f"out/paper/{experiment.name}{'-quick' if quick else '-short' if less else ''}")
+    place = Path(out or f"out/paper/{experiment.name}{'-quick' if quick else '-short' if is_shortened else ''}")
 
     def say(text: str) -> None:
         if not quiet:
@@ -57,7 +57,7 @@ def carried_out(
     pool = workers(jobs, scheduler)
     try:
         with sole_use(place) as results:
-            if less:
+            if is_shortened:
                 settings = _shortened(experiment, settings, place, budget, halving)
             with console.progress(quiet or silent, time_left=True) as bar:
                 done = conduct(experiment, settings, results, pool, say=say, bar=bar)
@@ -81,11 +81,11 @@ def _refuse_unless_shortened(experiment: Experiment, quick: bool, budget: float 
 def _shortened(
     experiment: Experiment, settings: Settings, place: Path, budget: float | None, halving: str
 ) -> Settings:  # fmt: skip
-    """The settings that fit into the budget, by costs that are measured once and kept with the checkpoints."""
+    """Return the settings that fit into the budget. Costs are measured once and stored with the checkpoints."""
     assert experiment.shortened is not None
     assert experiment.measured is not None
     if budget is None:
-        shorter = experiment.shortened(settings, halving, None, {})  # an unreadable rule is refused without the data
+        shorter = experiment.shortened(settings, halving, None, {})  # refuses a wrong rule before data are needed
         experiment.ready(settings)
         return shorter
     experiment.ready(settings)
@@ -108,7 +108,7 @@ def _shortened(
 
 
 def cores() -> int:
-    """Of this machine, as far as this process may use them."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,4 +1,4 @@
-"""The outcome of an experiment for people and programs: a table beside the paper's, result.json, and figures."""
+"""Show and save the outcome of an experiment: a table of the paper's numbers and ours, result.json, and figures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMATS = ("png", "svg")
 
 
 def number(value: str | float) -> str:
-    """Text unchanged; numbers with four digits."""
+    """Return text unchanged, and numbers with four digits."""
     return value if isinstance(value, str) else f"{value:.4g}"
 
 
@@ -33,7 +33,7 @@ def cells(claim: Claim) -> tuple[str, ...]:
 
 
 def show(experiment: Experiment, outcome: Outcome) -> None:
-    """The table on the terminal."""
+    """Print the table."""
     from boundcheck.views.terminal.console import Screen
 
     console = Screen(highlight=False)
@@ -59,7 +59,7 @@ def markdown(experiment: Experiment, outcome: Outcome, settings: Settings) -> st
 
 
 def as_json(experiment: Experiment, outcome: Outcome, settings: Settings) -> dict[str, Any]:
-    """The same bytes for the same runs, whether or not they were interrupted."""
+    """Return the result as JSON, which is the same for interrupted and uninterrupted runs."""
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -73,7 +73,7 @@ def as_json(experiment: Experiment, outcome: Outcome, settings: Settings) -> dic
 
 
 def plain(tree: Any) -> Any:
-    """Lists and numbers; null for NaN and infinity."""
+    """Return a tree as dicts, lists and numbers, with None for NaN and infinity."""
     if isinstance(tree, Mapping):
         return {str(key): plain(value) for key, value in tree.items()}
     if isinstance(tree, np.ndarray | np.generic):
@@ -84,7 +84,7 @@ def plain(tree: Any) -> Any:
 
 
 def save(experiment: Experiment, outcome: Outcome, settings: Settings, out: Path | Results) -> list[Path]:
-    """table.md, result.json and the figures in `out`, moved there once all of them are made."""
+    """Write table.md, result.json and the figures to `out`, all of them or none."""
     from boundcheck.views.figures import canvas
 
     content = json.dumps(as_json(experiment, outcome, settings), ensure_ascii=False, allow_nan=False)
@@ -94,7 +94,7 @@ def save(experiment: Experiment, outcome: Outcome, settings: Settings, out: Path
         with results.together() as parts:
             for name, text in texts.items():
                 (parts / name).write_text(text, encoding="utf-8", newline="")
-            pictures = {f"{name}.{suffix}": drawn for name, drawn in outcome.figures.items() for suffix in FORMATS}
+            pictures = {f"{name}.{suffix}": figure for name, figure in outcome.figures.items() for suffix in FORMATS}
             for name, figure in pictures.items():
                 canvas.save(figure, parts / name)
         return [results.place / name for name in (*texts, *pictures)]

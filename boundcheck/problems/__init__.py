@@ -1,7 +1,7 @@
 """The built-in problems, one file each: `problems.logistic_regression(seed=0)`, or `CATALOGUE["lr"].make(seed=0)`.
 
-A file here is found by itself. It holds NAME (the short name), TITLE and `make(*, seed, dtype, device, …)`. What
-several problems share is in `parts/`; `loading.py` finds problems by name, and in users' files.
+Files in this folder are found automatically. A file has NAME (the short name), TITLE and `make(*, seed, dtype, device,
+…)`. Code that several problems share is in `parts/`. `loading.py` loads problems by name, or from users' files.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Entry:
     Attributes
     ----------
     name : str
-        Its short name, as `load_problem` takes it.
+        The short name for `load_problem`.
     file : str
-        The name of its file, and of its function in `boundcheck.problems`.
+        The name of the file, and of the function in `boundcheck.problems`.
     title : str
         The problem in words.
     make : callable (**options) -> Problem
-        The function that makes it.
+        The function that makes the problem.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Entry:
 
 
 def _remembering(make: Callable[..., Problem]) -> Callable[..., Problem]:
-    """The same function; what it makes can be made again in another dtype, with the same data."""
+    """Return the function with memory: its problems can be made again in another dtype, with the same data."""
 
     @wraps(make)
     def remembered(**options: Any) -> Problem:
@@ -61,8 +61,8 @@ def _discover() -> dict[str, Entry]:
 
 
 CATALOGUE = _discover()
-globals().update({entry.file: entry.make for entry in CATALOGUE.values()})  # the function in the place of its module
+globals().update({entry.file: entry.make for entry in CATALOGUE.values()})  # functions in place of their modules
 
 
-def __getattr__(name: str) -> Any:  # reached for unknown names only; its type tells checkers that the names above exist
+def __getattr__(name: str) -> Any:  # only called for unknown names; also lets type checkers accept the names above
     raise AttributeError(f"no problem file {name!r}; known: {', '.join(entry.file for entry in CATALOGUE.values())}")

@@ -26,7 +26,7 @@ generate = partial(linear_data, weights=lambda draw, features: draw.normal(featu
 
 
 class Ready(NamedTuple):
-    """What the functions need of λ: itself, shifted by the data."""
+    """The vector that depends on λ."""
 
     target: Tensor  # Xᵀy + βλ
 
@@ -49,9 +49,9 @@ def make(
     device : torch.device or str
         The device; "cpu" by default.
     size : int
-        The examples to train on, and as many to validate; 50 by default.
+        The number of training examples, and of validation examples; 50 by default.
     features : int
-        The features of an example; 100 by default.
+        The number of features; 100 by default.
     noise : float
         The standard deviation of the noise in the targets; 0.1 by default.
     low : float
@@ -61,12 +61,12 @@ def make(
     ridge : float
         The weight β of the penalty, positive; 1 by default.
     kappa : float, optional
-        The condition number L/μ, above 1; β is chosen to have it, in place of `ridge`.
+        The condition number L/μ, above 1; it determines β, in place of `ridge`.
     dynamics : str
         "gradient-descent", "heavy-ball" or "nesterov", each with its best steps for μ and L; "heavy-ball" by
         default.
     differentiate_step : bool
-        Whether derivatives go through the step; False by default. Here it changes nothing, as μ and L do not
+        Whether to differentiate through the step; False by default. This has no effect here, because μ and L do not
         depend on λ.
 
     Returns
@@ -123,9 +123,9 @@ def make(
 
 
 def closed_forms(data: DataSplit, H: Tensor, ridge: float, steps: Tuned) -> ClosedForms:
-    """The constants: ∇²₁ℓ = H = XᵀX + βI and ∇²₂₁ℓ = −βI depend on nothing, so that ν₁ = ν₂ = 0 and L_Φ = αβ.
+    """Return the constants: ∇²₁ℓ = H = XᵀX + βI and ∇²₂₁ℓ = −βI are constant, so ν₁ = ν₂ = 0 and L_Φ = αβ.
 
-    ∇₁E = X'ᵀ(X'w − y') is affine, with η₁ = ‖X'ᵀX'‖; its supremum over a ball is that of `farthest`. E knows no λ.
+    ∇₁E = X'ᵀ(X'w − y') is affine, with η₁ = ‖X'ᵀX'‖; `farthest` gives its supremum over a ball. E does not depend on λ.
     """
     G, Xy, Xy_val = data.X_val.T @ data.X_val, data.X.T @ data.y, data.X_val.T @ data.y_val
 
@@ -139,11 +139,11 @@ def closed_forms(data: DataSplit, H: Tensor, ridge: float, steps: Tuned) -> Clos
 
     def on(lam: Tensor, region: Region) -> tuple[Constant, ...]:
         L_E = farthest(G, G @ region.point - Xy_val, region.radius)
-        none = ("nu_1", "nu_2", "hat_rho_1", "hat_rho_2")
+        zeros = ("nu_1", "nu_2", "hat_rho_1", "hat_rho_2")
         return (
             closed_form("L_E", L_E, "sup ‖X'ᵀ(X'w − y')‖ over the ball, by duality", region),
             closed_form("L_Phi", steps.alpha * ridge, "αβ, as ∂₂Φ = αβI", region, exact=True),
-            *(closed_form(name, 0.0, "Φ is affine in (w, λ)", region, exact=True) for name in none),
+            *(closed_form(name, 0.0, "Φ is affine in (w, λ)", region, exact=True) for name in zeros),
             closed_form("eta_1", spectral(G), "‖X'‖²", region, exact=True),
             closed_form("eta_2", 0.0, "E does not depend on λ", region, exact=True),
         )

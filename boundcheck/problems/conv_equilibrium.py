@@ -1,20 +1,20 @@
-"""Equilibrium model with convolutions, appendix "Equilibrium Models with Convolutions" of the paper, `eq:EQM_CONV`.
+"""Equilibrium model with convolutions: appendix "Equilibrium Models with Convolutions" of the paper, `eq:EQM_CONV`.
 
     φ_i(w_i, γ) = tanh(K ⋆ w_i + μ(K' ⋆ x_i) + c),   E(w, θ) = mean_i cross-entropy(θ μ(w_i) + b, y_i),
     λ = (K, K', c, θ, b),   ⋆ cross-correlation with 3 × 3 kernels,   μ max-pooling of 2 × 2 windows.
 
-As in `eqm`, q = ‖K ⋆ ·‖ is a contraction constant and ∂₁Φ is not symmetric. c is one number a channel.
+As in `eqm`, q = ‖K ⋆ ·‖ is a contraction constant, and ∂₁Φ is not symmetric. c has one number for each channel.
 
-Padding. The paper projects onto ‖c(K)‖ ≤ 0.999 with c(K) the *circular* correlation, and does not say how it pads.
-Here "circular" is the default, as then K ⋆ · is c(K) and q = ‖c(K)‖ exactly. With "zeros" on states of side s, ‖c(K)‖
-on the torus of side s is not a bound: at s = 14, one channel and taps −½, 0, 1 in a row, ‖K ⋆ ·‖ = 1.0038 ‖c(K)‖, so
-0.999 would not suffice. On the torus of side s + 1 it is one. Let P extend a state by zeros to that torus; ‖P‖ = 1. An
-output at 0 ≤ y < s reads inputs at y−1, y, y+1; those outside, −1 and s, are on the torus both the place s, where P put
-zeros. So K ⋆ · = Pᵀ c(K) P, of norm ≤ ‖c(K)‖.
+Padding. The paper projects onto ‖c(K)‖ ≤ 0.999, where c(K) is the *circular* correlation, and does not say how it pads.
+Here "circular" is the default, because then K ⋆ · is c(K), and q = ‖c(K)‖ exactly. With "zeros" on states of side s,
+‖c(K)‖ on the torus of side s is not a bound: for s = 14, one channel and the entries −½, 0, 1 in a row, ‖K ⋆ ·‖ =
+1.0038 ‖c(K)‖, so 0.999 would not suffice. On the torus of side s + 1, ‖c(K)‖ is a bound. Let P extend a state by zeros
+to this torus; ‖P‖ = 1. An output at 0 ≤ y < s reads inputs at y−1, y, y+1. The inputs outside, −1 and s, are both at
+the place s of the torus, where P has zeros. So K ⋆ · = Pᵀ c(K) P, and its norm is at most ‖c(K)‖.
 
-Max-pooling makes E (and the drive, in K') smooth only piece by piece. On a tie the derivative goes to the first of the
-equal entries. Where they are equal because they see equal inputs, as on the background of an image, their derivatives
-in λ are equal too, so the hypergradient does not depend on that choice.
+Because of max-pooling, E (and the drive as a function of K') is only piecewise smooth. If entries are equal, the
+derivative goes to the first of them. If they are equal because their inputs are equal, as on the background of an
+image, their derivatives in λ are equal too, so the hypergradient does not depend on this choice.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.flatten import Layout
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Domain
-from boundcheck.problems.equilibrium import Examples, checked_norm, gaussian_examples, given, mnist_examples
 from boundcheck.problems.parts import conv_equilibrium_constants as constants
 from boundcheck.problems.parts.classifier_constants import Classifier
 from boundcheck.problems.parts.cross_entropy import cross_entropy
-from boundcheck.problems.parts.projections import convolution_norm, project_convolution
+from boundcheck.problems.parts.labelled_examples import Examples, gaussian_examples, mnist_examples, size_or_default
+from boundcheck.problems.parts.projections import contraction_norm, convolution_norm, project_convolution
 from boundcheck.problems.parts.synthetic_data import Draw, normal
 
 NAME = "conv-eqm"
@@ -45,7 +45,7 @@ PADDING = {"circular": "circular", "zeros": "constant"}  # our names to torch's
 
 
 class Parameters(NamedTuple):
-    """The pieces of λ, in the order in which they lie in it."""
+    """The pieces of λ, in their order."""
 
     K: Tensor
     K_in: Tensor
@@ -55,7 +55,7 @@ class Parameters(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """What depends on λ only; `drive` is μ(K' ⋆ x_i) + c for every i."""
+    """Quantities that depend only on λ; `drive` is μ(K' ⋆ x_i) + c for every i."""
 
     K: Tensor
     drive: Tensor
@@ -79,8 +79,8 @@ def make(
 ) -> Problem:
     """An equilibrium model with convolutions, and a logistic classifier on its pooled states.
 
-    λ = (K, K', c, θ, b) is drawn with ‖c(K)‖ = `norm`; ∂₁Φ is not symmetric. States have half the side of an image,
-    pooled states a quarter.
+    λ = (K, K', c, θ, b) is drawn with ‖c(K)‖ = `norm`; ∂₁Φ is not symmetric. The side of a state is half the side of an
+    image, and the side of a pooled state is a quarter.
 
     Parameters
     ----------
@@ -93,20 +93,19 @@ def make(
     mnist : bool
         Whether to use images of MNIST in place of Gaussian classes; False by default.
     size : int, optional
-        The images; 6 by default, and 5000 with `mnist`.
+        The number of images; 6 by default, and 5000 with `mnist`.
     hidden : int, optional
-        The channels of a state; 2 by default, and 10 with `mnist`.
+        The number of channels of a state; 2 by default, and 10 with `mnist`.
     side : int, optional
-        The side of an image, a multiple of 4 from 8 on; 8 by default. MNIST has 28.
+        The side of an image, a multiple of 4, at least 8; 8 by default. MNIST has 28.
     classes : int, optional
-        The classes; 3 by default. MNIST has 10.
+        The number of classes; 3 by default. MNIST has 10.
     norm : float
         The contraction constant, at least 0 and below 1; 0.95 by default.
     padding : str
         How images are padded, "circular" (the default) or "zeros".
     examples : Examples, optional
-        Data of your own: images of that side as rows X, and one-hot labels Y; they are used in place of the
-        others.
+        Your own data: images of this side as rows X, and one-hot labels Y. They replace the other data.
 
     Returns
     -------
@@ -127,7 +126,7 @@ def make(
     Problem(conv-eqm, d=64, n=83, fixed-point, float64 on cpu)
     """
     draw = Draw.seeded(seed, dtype, device)
-    pixels = 28 if mnist else given("side", side, 8)
+    pixels = 28 if mnist else size_or_default("side", side, 8)
     if pixels % 4 or pixels < 8:
         raise InputError(f"side = {pixels} cannot be pooled twice and leave 3 x 3 kernels room; give 8, 12, 16, …")
     if examples is not None:
@@ -135,14 +134,15 @@ def make(
     elif mnist:
         data = mnist_examples(draw, size, side=side, classes=classes)
     else:
-        data = gaussian_examples(draw, given("size", size, 6), pixels**2, given("classes", classes, 3))
+        count = size_or_default("size", size, 6)
+        data = gaussian_examples(draw, count, pixels**2, size_or_default("classes", classes, 3))
     n_e = len(data.X)
     images = data.X.reshape(n_e, 1, pixels, pixels)
-    h = given("hidden", hidden, 10 if mnist else 2)
+    h = size_or_default("hidden", hidden, 10 if mnist else 2)
     k = data.Y.shape[1]
     s = pixels // 2
     f = h * (s // 2) ** 2
-    q = checked_norm(norm)
+    q = contraction_norm(norm)
     grid = torus(s, padding)
     shapes = ((h, h, 3, 3), (h, 1, 3, 3), (h,), (k, f), (k,))
     pieces = Layout(Parameters._fields, tuple(map(torch.Size, shapes)), lambda leaves: Parameters(*leaves))
@@ -170,8 +170,8 @@ def make(
 
     def layer(lam: Tensor) -> constants.Layer:
         ready = prepare(lam)
-        chosen = max_pool2d(correlate(pieces.unflatten(lam).K_in, images), 2, return_indices=True)[1]
-        return constants.Layer(ready.K, ready.drive, padded(images), chosen, grid, padded, padding == "circular")
+        winners = max_pool2d(correlate(pieces.unflatten(lam).K_in, images), 2, return_indices=True)[1]
+        return constants.Layer(ready.K, ready.drive, padded(images), winners, grid, padded, padding == "circular")
 
     def on(lam: Tensor, region: Region) -> Sequence[Constant]:
         ready = prepare(lam)
@@ -197,13 +197,13 @@ def make(
 
 
 def scores(w: Tensor, ready: Ready) -> Tensor:
-    """θ μ(w_i) + b, a row for each example and a column for each class."""
+    """Return θ μ(w_i) + b, with a row for each example and a column for each class."""
     maps = w.reshape(ready.drive.shape)
     return max_pool2d(maps, 2).reshape(len(maps), -1) @ ready.theta.T + ready.b
 
 
 def projection(hidden: int, side: int, norm: float = 0.999, padding: str = "circular") -> Callable[[Tensor], Tensor]:
-    """λ ↦ λ with K projected so that ‖K ⋆ ·‖ ≤ `norm` on the states of images of this `side`, the rest as it is."""
+    """Return the map that projects K in λ so that ‖K ⋆ ·‖ ≤ `norm` on the states of images with this `side`."""
     grid = torus(side // 2, padding)
 
     def project(lam: Tensor) -> Tensor:
@@ -214,7 +214,7 @@ def projection(hidden: int, side: int, norm: float = 0.999, padding: str = "circ
 
 
 def torus(side: int, padding: str) -> int:
-    """Side of the torus on which ‖c(K)‖ bounds ‖K ⋆ ·‖ for states of this side; see the proof above."""
+    """Return the side of the torus on which ‖c(K)‖ bounds ‖K ⋆ ·‖ for states of this side; see the proof above."""
     if padding not in PADDING:
         raise UnknownNameError.among("padding", padding, PADDING)
     return side if padding == "circular" else side + 1

@@ -1,31 +1,30 @@
-"""Equilibrium model (EQM), section 4.2 of the paper: problem `mainprob2` with the dynamics `eq:qlin_eqm`.
+"""Equilibrium model (EQM): section 4.2 of the paper, problem `mainprob2` with the dynamics `eq:qlin_eqm`.
 
     φ_i(w_i, γ) = tanh(A w_i + B x_i + c),   E(w, θ) = mean_i cross-entropy(θ w_i + b, y_i),   λ = (A, B, c, θ, b).
 
-∂₁Φ is block diagonal, with one block diag(tanh') A an example, and not symmetric. As |tanh'| ≤ 1, q = ‖A‖ is a
-contraction constant for all w, and the least one if A is invertible (tanh' = 1 where A w_i + B x_i + c = 0). The paper
-sums the losses in `mainprob2`; here they are averaged.
+∂₁Φ is block diagonal, with a block diag(tanh') A for each example, and not symmetric. Because |tanh'| ≤ 1, q = ‖A‖ is a
+contraction constant for all w. It is the least one if A is invertible (tanh' = 1 where A w_i + B x_i + c = 0). The
+paper sums the losses in `mainprob2`; here E is the mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from boundcheck.constants import Constant
-from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
 from boundcheck.numerics.bilevel.flatten import Layout
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Domain
 from boundcheck.problems.parts import equilibrium_constants as constants
 from boundcheck.problems.parts.classifier_constants import Classifier
-from boundcheck.problems.parts.cross_entropy import cross_entropy, one_hot
-from boundcheck.problems.parts.projections import project_matrix
+from boundcheck.problems.parts.cross_entropy import cross_entropy
+from boundcheck.problems.parts.labelled_examples import Examples, gaussian_examples, mnist_examples, size_or_default
+from boundcheck.problems.parts.projections import contraction_norm, project_matrix
 from boundcheck.problems.parts.synthetic_data import Draw, normal
 
 NAME = "eqm"
@@ -33,7 +32,7 @@ TITLE = "equilibrium model tanh(Aw + Bx + c), logistic classifier on its states"
 
 
 class Parameters(NamedTuple):
-    """The pieces of λ, in the order in which they lie in it."""
+    """The pieces of λ, in their order."""
 
     A: Tensor
     B: Tensor
@@ -43,20 +42,12 @@ class Parameters(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """What depends on λ only; row i of `drive` is B x_i + c."""
+    """Quantities that depend only on λ; row i of `drive` is B x_i + c."""
 
     A: Tensor
     drive: Tensor
     theta: Tensor
     b: Tensor
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Inputs, one a row, and their classes as rows of the identity."""
-
-    X: Tensor
-    Y: Tensor
 
 
 def make(
@@ -76,7 +67,7 @@ def make(
 
     λ = (A, B, c, θ, b) is drawn with ‖A‖ = `norm`; ∂₁Φ is not symmetric. `problem.at(problem.sample(1, seed=1)[0])` has
     the same data at another λ. The paper's runs without projection leave the domain of λ;
-    `dataclasses.replace(problem, domain=None)` allows it.
+    `dataclasses.replace(problem, domain=None)` allows this.
 
     Parameters
     ----------
@@ -89,17 +80,17 @@ def make(
     mnist : bool
         Whether to use images of MNIST in place of Gaussian classes; False by default.
     size : int, optional
-        The examples; 20 by default, and 5000 with `mnist`.
+        The number of examples; 20 by default, and 5000 with `mnist`.
     hidden : int, optional
-        The entries of the state of an example; 10 by default, and 200 with `mnist`.
+        The number of entries of the state of an example; 10 by default, and 200 with `mnist`.
     features : int, optional
-        The features of an example; 8 by default. MNIST has 784.
+        The number of features; 8 by default. MNIST has 784.
     classes : int, optional
-        The classes; 3 by default. MNIST has 10.
+        The number of classes; 3 by default. MNIST has 10.
     norm : float
         ‖A‖, the contraction constant, at least 0 and below 1; 0.95 by default.
     examples : Examples, optional
-        Data of your own, as rows X and one-hot labels Y; they are used in place of the others.
+        Your own data: examples as rows X, and one-hot labels Y. They replace the other data.
 
     Returns
     -------
@@ -123,13 +114,12 @@ def make(
     elif mnist:
         data = mnist_examples(draw, size, features=features, classes=classes)
     else:
-        data = gaussian_examples(
-            draw, given("size", size, 20), given("features", features, 8), given("classes", classes, 3)
-        )
-    h = given("hidden", hidden, 200 if mnist else 10)
+        count, features = size_or_default("size", size, 20), size_or_default("features", features, 8)
+        data = gaussian_examples(draw, count, features, size_or_default("classes", classes, 3))
+    h = size_or_default("hidden", hidden, 200 if mnist else 10)
     n_e, p = data.X.shape
     k = data.Y.shape[1]
-    q = checked_norm(norm)
+    q = contraction_norm(norm)
     shapes = ((h, h), (h, p), (h,), (k, h), (k,))
     pieces = Layout(Parameters._fields, tuple(map(torch.Size, shapes)), lambda leaves: Parameters(*leaves))
 
@@ -176,12 +166,12 @@ def make(
 
 
 def scores(w: Tensor, ready: Ready) -> Tensor:
-    """θ w_i + b, a row for each example and a column for each class."""
+    """Return θ w_i + b, with a row for each example and a column for each class."""
     return w.reshape(-1, len(ready.A)) @ ready.theta.T + ready.b
 
 
 def projection(hidden: int, norm: float = 0.999) -> Callable[[Tensor], Tensor]:
-    """λ ↦ λ with the singular values of A clipped at `norm` = 1−ε, the rest as it is."""
+    """Return the map that clips the singular values of A in λ at `norm` = 1 − ε."""
 
     def project(lam: Tensor) -> Tensor:
         A, rest = lam[: hidden * hidden], lam[hidden * hidden :]
@@ -193,48 +183,3 @@ def projection(hidden: int, norm: float = 0.999) -> Callable[[Tensor], Tensor]:
 def spectral_norm(A: Tensor) -> Tensor:
     norm: Tensor = torch.linalg.matrix_norm(A, ord=2)
     return norm
-
-
-def gaussian_examples(draw: Draw, size: int, features: int, classes: int) -> Examples:
-    """Each class a normal centre; its examples lie around it with half the spread of the centres."""
-    y = torch.arange(size, device="cpu") % classes
-    X = draw.normal(classes, features)[y] + draw.normal(size, features) / 2
-    return Examples(draw.place(X), draw.place(one_hot(y, classes)))
-
-
-def mnist_examples(draw: Draw, size: int | None, **fixed: int | None) -> Examples:
-    """`size` (5000 as in the paper) training images of MNIST at random, pixels in [0, 1]."""
-    for name, value in fixed.items():
-        if value is not None:
-            raise InputError(f"{name} = {value} with mnist=True; MNIST fixes it, so leave {name} out")
-    from boundcheck.problems.parts import datasets as data  # only here: the synthetic problem needs no files
-
-    images = data.mnist()
-    total = len(images.train_labels)
-    count = given("size", size, 5000)
-    if count > total:
-        raise InputError(f"size = {count} with mnist=True, which has {total} training images; give at most that")
-    chosen = torch.randperm(total, generator=draw.generator, device="cpu")[:count]
-    X = torch.from_numpy(images.train_images)[chosen].reshape(count, -1).to(torch.float64) / 255
-    return Examples(draw.place(X), draw.place(one_hot(torch.from_numpy(images.train_labels)[chosen].long(), 10)))
-
-
-def mnist_test(draw: Draw, size: int) -> Examples:
-    """The first `size` of the 10000 test images of MNIST."""
-    from boundcheck.problems.parts import datasets as data
-
-    images = data.mnist()
-    X = torch.from_numpy(images.test_images)[:size].reshape(size, -1).to(torch.float64) / 255
-    return Examples(draw.place(X), draw.place(one_hot(torch.from_numpy(images.test_labels)[:size].long(), 10)))
-
-
-def given(name: str, value: int | None, default: int) -> int:
-    if value is not None and value < 1:
-        raise InputError(f"{name} = {value} is not a size; give a whole number from 1")
-    return default if value is None else value
-
-
-def checked_norm(norm: float) -> float:
-    if not 0 <= norm < 1:
-        raise InputError(f"norm = {norm} does not give a contraction; give 0 <= norm < 1")
-    return float(norm)

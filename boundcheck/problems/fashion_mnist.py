@@ -3,18 +3,18 @@
     E(W) = CE(X'W, y'),   ℓ(W, X) = CE(XW, y) + (β/2cp)‖W‖²,   W ∈ R^{p×c},  λ = X ∈ R^{c×p},  y = (0, …, c−1),
     μ = β/cp,   L ≤ ‖X‖²/2c + β/cp.
 
-CE is the mean cross-entropy; (X', y') is the usual training set with pixels in [0, 1], p = 784, c = 10, β = 1. At the
-start X = 0, where W(X) = 0 and Φ = (1 − αβ/cp)W; with the paper's step of 10⁴ that is −0.28 W, and Φ is a contraction
-on all of R^{p×c} while ‖X‖² < 1.4·10⁻³.
+CE is the mean cross-entropy; (X', y') is the usual training set with pixels in [0, 1], p = 784, c = 10, β = 1. The
+start is X = 0, where W(X) = 0 and Φ = (1 − αβ/cp)W; with the paper's step of 10⁴, this is −0.28 W. Φ is a contraction
+on all of R^{p×c} if ‖X‖² < 1.4·10⁻³.
 
-Constants beyond those of `parts/cross_entropy_constants.py`, with n = c examples. In the direction Δ, ∇²₂₁ℓ is
-(Δᵀ(S − Y) + XᵀK)/n where row i of K is H_iWᵀδ_i, δ_i being row i of Δ; rows ‖K_i‖ ≤ k_i‖δ_i‖ give ‖XᵀK‖_F ≤
-‖diag(k)X‖‖Δ‖_F. On a ball with centre P, ‖H_i‖ ≤ g_i = min{½, ‖H_i(P)‖ + S3‖x_i‖r}.
-* hat_rho_2: S − S* has rows of at most g_i‖(W−W*)ᵀx_i‖, and H_iWᵀ − H_i*W*ᵀ = H_i(W−W*)ᵀ + (H_i−H_i*)W*ᵀ. So
-  hat_rho_2 = (‖diag(g)X‖ + ‖diag(g + S3‖x_i‖‖W*‖)X‖)/n, ‖W*‖ being a spectral norm.
-* L_Phi = (α/n) sup (‖S − Y‖ + ‖diag(k)X‖). Less their means 1/c, Y has norm 1 and S rows of at most √(1−1/c), so
-  ‖S − Y‖ ≤ 1 + √(c−1), which is at most √(2c); or ‖S − Y‖ at P, plus ‖diag(g)X‖r. And k_i is the lesser of
-  g_i(‖P‖ + r) and ‖H_i(P)Pᵀ‖ + g_i r + S3‖x_i‖r‖P‖.
+These constants are not in `parts/cross_entropy_constants.py`; n = c is the number of examples. In the direction Δ,
+∇²₂₁ℓ is (Δᵀ(S − Y) + XᵀK)/n, where row i of K is H_iWᵀδ_i, and δ_i is row i of Δ. If ‖K_i‖ ≤ k_i‖δ_i‖ for all rows,
+then ‖XᵀK‖_F ≤ ‖diag(k)X‖‖Δ‖_F. On a ball with centre P, ‖H_i‖ ≤ g_i = min{½, ‖H_i(P)‖ + S3‖x_i‖r}.
+* hat_rho_2: the norm of row i of S − S* is at most g_i‖(W−W*)ᵀx_i‖, and H_iWᵀ − H_i*W*ᵀ = H_i(W−W*)ᵀ +
+  (H_i−H_i*)W*ᵀ. So hat_rho_2 = (‖diag(g)X‖ + ‖diag(g + S3‖x_i‖‖W*‖)X‖)/n, where ‖W*‖ is a spectral norm.
+* L_Phi = (α/n) sup (‖S − Y‖ + ‖diag(k)X‖). Y − 1/c has norm 1, and rows of S − 1/c have at most √(1−1/c), so
+  ‖S − Y‖ ≤ 1 + √(c−1), which is at most √(2c); it is also at most ‖S − Y‖ at P plus ‖diag(g)X‖r. And k_i is the lesser
+  of g_i(‖P‖ + r) and ‖H_i(P)Pᵀ‖ + g_i r + S3‖x_i‖r‖P‖.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region, closed
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.problem_types import Curvature
 from boundcheck.problems.parts import datasets
+from boundcheck.problems.parts.classifier_problem import classifier_problem
 from boundcheck.problems.parts.cross_entropy import (
-    around,
     cross_entropy,
     cross_entropy_gradient,
     fixed_step,
@@ -45,11 +45,10 @@ from boundcheck.problems.parts.cross_entropy import (
 from boundcheck.problems.parts.cross_entropy_constants import (
     S3,
     Validation,
+    constants_everywhere,
+    constants_of_phi,
     curvature_change,
     example_slopes,
-    of_the_step,
-    solution_norm,
-    times_step,
 )
 from boundcheck.problems.parts.minibatches import minibatches
 from boundcheck.problems.parts.norm_bounds import largest, spectral_norm
@@ -58,18 +57,18 @@ from boundcheck.problems.parts.synthetic_data import Draw
 
 NAME = "fashion-mnist"
 TITLE = "training data optimisation on Fashion-MNIST, one image a class"
-STEP = 1e4 / 7840  # the paper's step over its cp, so that data of other sizes have the same αμ
+STEP = 1e4 / 7840  # the paper's step over its cp, so that αμ is the same for data of other sizes
 
 
 class Ready(NamedTuple):
-    """λ as the images that it is."""
+    """λ as a matrix of images."""
 
     X: Tensor
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Validation and test images, one a row, with their classes as rows of the identity."""
+    """Validation and test images as rows, and their classes as rows of the identity."""
 
     X_val: Tensor
     Y_val: Tensor
@@ -88,7 +87,7 @@ def load(
     classes: int | None = None,
     download: bool | None = None,
 ) -> Parts:
-    """The images of `make` with the same arguments, and those to test on."""
+    """Return the validation images of `make` with the same arguments, and the test images."""
     draw = Draw.seeded(seed, dtype, device)
     if synthetic:
         p, c = synthetic_size("features", features, 12), synthetic_size("classes", classes, 4)
@@ -106,8 +105,8 @@ def load(
         if validation_size is not None:
             if not 1 <= validation_size <= len(y_val):
                 raise InputError(f"validation_size = {validation_size}; give a whole number from 1 to {len(y_val)}")
-            chosen = torch.randperm(len(y_val), generator=draw.generator, device="cpu")[:validation_size]
-            X_val, y_val = X_val[chosen], y_val[chosen]
+            rows = torch.randperm(len(y_val), generator=draw.generator, device="cpu")[:validation_size]
+            X_val, y_val = X_val[rows], y_val[rows]
         X_val, X_test = (draw.place(x.reshape(len(x), -1)).div_(255) for x in (X_val, X_test))
     return Parts(*(draw.place(x) for x in (X_val, one_hot(y_val, c), X_test, one_hot(y_test, c))))
 
@@ -145,8 +144,7 @@ def make(
     beta : float
         The weight β of the penalty, positive; 1 by default.
     validation_size : int, optional
-        How many of the 60000 images to validate on; all by default. With `synthetic`, how many are
-        drawn; 40 by default.
+        The number of validation images, out of 60000; all by default. With `synthetic`, 40 by default.
     step_size : float, optional
         The step α; by default 10⁴·cp/7840, which is the paper's 10⁴ for its data.
     dynamics : str
@@ -154,20 +152,20 @@ def make(
     momentum : float
         The momentum β of the dynamics; 0 by default.
     spread : float, optional
-        The standard deviation of the entries of a sampled λ; by default such that ‖X‖² is about c/α and Φ a
+        The standard deviation of the entries of a sampled λ; by default such that ‖X‖² is about c/α, so that Φ is a
         contraction.
     synthetic : bool
         Whether to draw Gaussian classes in place of the images; False by default.
     features : int, optional
-        With `synthetic`, the features of an example; 12 by default.
+        With `synthetic`, the number of features; 12 by default.
     classes : int, optional
-        With `synthetic`, the classes; 4 by default.
+        With `synthetic`, the number of classes; 4 by default.
     download : bool, optional
         Whether missing files may be downloaded; by default only if the environment has BOUNDCHECK_DOWNLOAD=1.
     batch : int, optional
-        The images of λ in a minibatch, for stochastic methods; by default there are no minibatches.
+        The number of images of λ in a minibatch, for stochastic methods; by default there are no minibatches.
     replacement : bool
-        Whether the images of λ of a minibatch are drawn with replacement; True by default.
+        Whether minibatches are drawn with replacement; True by default.
 
     Returns
     -------
@@ -193,96 +191,93 @@ def make(
         seed=seed, dtype=dtype, device=device, validation_size=validation_size, synthetic=synthetic,
         features=features, classes=classes, download=download,
     )  # fmt: skip
-    X_val, Y_val = parts.X_val, parts.Y_val  # the closures below hold these two only, not the images to test on
+    X_val, Y_val = parts.X_val, parts.Y_val  # the problem keeps only these two, not the test images
     p, c = X_val.shape[1], Y_val.shape[1]
-    shared = SparseMatrix.full(X_val)  # one product for all rows: 6 times as quick for 30 of them
-    Y = torch.eye(c, dtype=dtype, device=device)
-    mu = beta / (c * p)
     alpha = STEP * c * p if step_size is None else step_size
-    steps = fixed_step(dynamics, alpha, momentum)
-    scale = (c / alpha) ** 0.5 / (p**0.5 + c**0.5) if spread is None else spread  # ‖X‖ ≈ scale·(√p + √c)
+    steps = fixed_step(dynamics, alpha, momentum)  # refuses a step that is not positive
+    lower = LearntImages(torch.eye(c, dtype=dtype, device=device), p, beta / (c * p), alpha)
+    return classifier_problem(
+        NAME, lower, SparseMatrix.full(X_val), Y_val, hyperparameters=c * p, dynamics=steps,
+        known=closed_forms(X_val, Y_val, lower), seed=seed,
+        spread=(c / alpha) ** 0.5 / (p**0.5 + c**0.5) if spread is None else spread,  # ‖X‖ ≈ spread·(√p + √c)
+        finite_sum=minibatches(c, batch, replacement, lower.phi_on, lower.inner_on, slopes=lower.slopes),
+    )  # fmt: skip
 
-    def prepare(lam: Tensor) -> Ready:
-        return Ready(lam.reshape(c, p))
 
-    def inner_at(w: Tensor, ready: Ready) -> Tensor:
-        return cross_entropy(ready.X @ w.reshape(p, c), Y) + mu / 2 * (w * w).sum()
+@dataclass(frozen=True, eq=False)
+class LearntImages:
+    """The lower level: ℓ and Φ on the images λ = X, one for each class."""
 
-    def phi_at(w: Tensor, ready: Ready) -> Tensor:
-        R = alpha * cross_entropy_gradient(ready.X @ w.reshape(p, c), Y)
-        return (1 - alpha * mu) * w - (ready.X.T @ R).reshape(-1)
+    Y: Tensor  # the identity
+    features: int
+    mu: float
+    alpha: float
 
-    def phi_on(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
-        some = ready.X[indices]
-        R = alpha * cross_entropy_gradient(some @ w.reshape(p, c), Y[indices])
-        return (1 - alpha * mu) * w - (some.T @ R).reshape(-1)
+    def matrix(self, w: Tensor) -> Tensor:
+        """Return w as the matrix W."""
+        return w.reshape(self.features, len(self.Y))
 
-    def inner_on(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
-        return cross_entropy(ready.X[indices] @ w.reshape(p, c), Y[indices]) + mu / 2 * (w * w).sum()
+    def prepare(self, lam: Tensor) -> Ready:
+        return Ready(lam.reshape(len(self.Y), self.features))
 
-    def slopes(ready: Ready, centre: Tensor, radius: float) -> Tensor:
-        penalty = centre.new_full((1,), mu)
-        return example_slopes(ready.X @ centre.reshape(p, c), ready.X.norm(dim=1), radius, penalty)
+    def inner_at(self, w: Tensor, ready: Ready) -> Tensor:
+        return cross_entropy(ready.X @ self.matrix(w), self.Y) + self.mu / 2 * (w * w).sum()
 
-    def outer_at(w: Tensor, ready: Ready) -> Tensor:
-        return cross_entropy(shared @ w.reshape(p, c), Y_val)
+    def phi_at(self, w: Tensor, ready: Ready) -> Tensor:
+        return self._step(w, ready.X, self.Y)
 
-    def curvature(ready: Ready) -> Curvature:
+    def inner_on(self, w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
+        return cross_entropy(ready.X[indices] @ self.matrix(w), self.Y[indices]) + self.mu / 2 * (w * w).sum()
+
+    def phi_on(self, w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
+        return self._step(w, ready.X[indices], self.Y[indices])
+
+    def _step(self, w: Tensor, X: Tensor, Y: Tensor) -> Tensor:
+        R = self.alpha * cross_entropy_gradient(X @ self.matrix(w), Y)
+        return (1 - self.alpha * self.mu) * w - (X.T @ R).reshape(-1)
+
+    def slopes(self, ready: Ready, centre: Tensor, radius: float) -> Tensor:
+        penalty = centre.new_full((1,), self.mu)
+        return example_slopes(ready.X @ self.matrix(centre), ready.X.norm(dim=1), radius, penalty)
+
+    def curvature(self, ready: Ready) -> Curvature:
         norm = torch.linalg.eigvalsh(ready.X @ ready.X.T)[-1]  # ‖X‖²
-        return Curvature(torch.full_like(norm, mu), norm / (2 * c) + mu)
+        return Curvature(torch.full_like(norm, self.mu), norm / (2 * len(self.Y)) + self.mu)
 
-    @cache  # does not depend on λ
-    def validation() -> Validation:
-        return Validation.of(X_val, Y_val, spectral_norm(X_val) ** 2)
+
+def closed_forms(X_val: Tensor, Y_val: Tensor, lower: LearntImages) -> ClosedForms:
+    """Return the constants, as derived above and in `parts/cross_entropy_constants.py`."""
+    Y, alpha, c = lower.Y, lower.alpha, len(lower.Y)
+    validation = cache(lambda: Validation.of(X_val, Y_val, spectral_norm(X_val) ** 2))  # does not depend on λ
 
     def everywhere(lam: Tensor) -> Sequence[Constant]:
-        ready = prepare(lam)
-        gradient = ready.X.T @ cross_entropy_gradient(torch.zeros_like(Y), Y)
-        steps = of_the_step(mu, curvature(ready).L, "‖X‖²/2c + β/cp", alpha)
-        return [*steps, solution_norm(mu, c, gradient)]
+        ready = lower.prepare(lam)
+        return constants_everywhere(ready.X, Y, lower.mu, lower.curvature(ready).L, "‖X‖²/2c + β/cp", alpha)
 
     def on(lam: Tensor, region: Region) -> Sequence[Constant]:
-        X, P, r = prepare(lam).X, region.point.reshape(p, c), region.radius
+        X, P, r = lower.prepare(lam).X, lower.matrix(region.point), region.radius
         lengths, reach = X.norm(dim=1), spectral_norm(P) + r
-        D = next(known.value for known in everywhere(lam) if known.name == "D")
+        D = next(constant.value for constant in everywhere(lam) if constant.name == "D")
         star = spectral_norm(P) if region.centre == "w_star" else reach.clamp(max=D)
         S = (X @ P).softmax(-1)
         H = S.diag_embed() - S[:, :, None] * S[:, None]
         g = (largest(H) + S3 * lengths * r).clamp(max=0.5)
-        changed = spectral_norm(g[:, None] * X)  # ‖diag(g)X‖
+        weighted = spectral_norm(g[:, None] * X)  # ‖diag(g)X‖
         k = torch.minimum(g * reach, spectral_norm(H @ P.T) + g * r + S3 * lengths * r * spectral_norm(P))
-        residual = torch.clamp(spectral_norm(S - Y) + changed * r, max=1 + (c - 1) ** 0.5)
+        residual = torch.clamp(spectral_norm(S - Y) + weighted * r, max=1 + (c - 1) ** 0.5)
         rho_1 = curvature_change(spectral_norm(X), largest((X @ X.T) ** 2), c, region)
         rho_2 = closed_form(
             "hat_rho_2",
-            (changed + spectral_norm((g + S3 * lengths * star)[:, None] * X)) / c,
+            (weighted + spectral_norm((g + S3 * lengths * star)[:, None] * X)) / c,
             "(‖diag(g)X‖ + ‖diag(g + S3‖x_i‖‖W*‖)X‖)/c, g_i ≥ ‖H_i‖ on the ball",
             region,
         )
-        L_Phi = alpha / c * (residual + spectral_norm(k[:, None] * X))
-        return [
-            rho_1,
-            rho_2,
-            times_step("nu_1", alpha, rho_1, region),
-            times_step("nu_2", alpha, rho_2, region),
-            closed_form("L_Phi", L_Phi, "(α/c)(‖S−Y‖ + ‖diag(k)X‖), k_i ≥ ‖H_iWᵀ‖ on the ball", region),
-            *validation().constants(P, region),
-        ]
+        L_Phi = closed_form(
+            "L_Phi",
+            alpha / c * (residual + spectral_norm(k[:, None] * X)),
+            "(α/c)(‖S−Y‖ + ‖diag(k)X‖), k_i ≥ ‖H_iWᵀ‖ on the ball",
+            region,
+        )
+        return [*constants_of_phi(rho_1, rho_2, L_Phi, alpha, region), *validation().constants(P, region)]
 
-    return Problem(
-        name=NAME,
-        w0=torch.zeros(p * c, dtype=dtype, device=device),
-        lam=torch.zeros(c * p, dtype=dtype, device=device),
-        phi_at=phi_at,
-        outer_at=outer_at,
-        inner_at=inner_at,
-        prepare=prepare,
-        dynamics=steps,
-        symmetric=True,
-        curvature=curvature,
-        contraction=lambda ready: curvature(ready).contraction(alpha),
-        known=ClosedForms(everywhere, on),
-        sampler=around(torch.zeros(c * p, dtype=torch.float64, device="cpu"), scale),
-        seed=seed,
-        finite_sum=minibatches(c, batch, replacement, phi_on, inner_on, slopes=slopes),
-    )
+    return ClosedForms(everywhere, on)

@@ -25,7 +25,7 @@ TITLE = "hyper-representation: ridge regression on learnt features"
 
 
 class Ready(NamedTuple):
-    """What depends on H only: the represented data and the steps."""
+    """Quantities that depend only on H: the represented data and the steps."""
 
     H: Tensor
     A: Tensor  # XH
@@ -33,7 +33,7 @@ class Ready(NamedTuple):
 
 
 def weights(draw: Draw, features: int, represented: int = 200) -> Tensor:
-    """Hw, with normal H and w."""
+    """Return Hw, with normal H and w."""
     w_true, H_true = draw.normal(represented), draw.normal(features, represented)
     return H_true @ w_true
 
@@ -59,11 +59,11 @@ def make(
     device : torch.device or str
         The device; "cpu" by default.
     size : int
-        The examples to train on, and as many to validate; 50 by default.
+        The number of training examples, and of validation examples; 50 by default.
     features : int
-        The features of an example; 100 by default.
+        The number of features; 100 by default.
     represented : int
-        The entries of w: what the features are mapped to; 200 by default.
+        The number of entries of w, the dimension of the representation; 200 by default.
     noise : float
         The standard deviation of the noise in the targets; 0.1 by default.
     low : float
@@ -73,12 +73,12 @@ def make(
     ridge : float
         The weight β of the penalty, positive; 10 by default.
     kappa : float, optional
-        The condition number L/μ at `problem.lam`, above 1; β is chosen to have it, in place of `ridge`.
+        The condition number L/μ at `problem.lam`, above 1; it determines β, in place of `ridge`.
     dynamics : str
         "gradient-descent", "heavy-ball" or "nesterov", each with its best steps for μ and L; "heavy-ball" by
         default.
     differentiate_step : bool
-        Whether derivatives go through the step α(λ); False by default, which holds α fixed.
+        Whether to differentiate through the step α(λ); False by default, so that α is fixed.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def make(
     lam = drawn(sampler, seed, data.X)
 
     def spectrum(A: Tensor) -> tuple[Tensor, Tensor]:
-        """λ_min and λ_max of AᵀA, from the smaller of the two Gram matrices."""
+        """Return λ_min and λ_max of AᵀA, from the smaller of the two Gram matrices."""
         wide = represented > size
         eigenvalues = torch.linalg.eigvalsh(A @ A.mT if wide else A.mT @ A)
         return torch.zeros_like(eigenvalues[0]) if wide else eigenvalues[0], eigenvalues[-1]
@@ -131,7 +131,7 @@ def make(
         return DataMatrix(ready.A, -ready.steps.alpha, 1 - ready.steps.alpha * ridge)
 
     def d2phi_T_at(w: Tensor, ready: Ready) -> OuterProducts:
-        """−α(evᵀ + (XᵀAv)wᵀ), e = Xᵀ(Aw − y), with the step held fixed."""
+        """−α(evᵀ + (XᵀAv)wᵀ), e = Xᵀ(Aw − y), with a fixed step."""
         alpha = ready.steps.alpha
         e = -alpha * (w @ ready.A.mT - data.y) @ data.X
         return OuterProducts(e, w, lambda v: (v @ (-alpha * ready.A.mT)) @ data.X)
@@ -145,7 +145,7 @@ def make(
         return (e[:, :, None] * w[:, None]).flatten(1)
 
     def solution(ready: Ready) -> Tensor:
-        """(AᵀA + βI)⁻¹Aᵀy = Aᵀ(AAᵀ + βI)⁻¹y, the smaller of the two systems."""
+        """(AᵀA + βI)⁻¹Aᵀy = Aᵀ(AAᵀ + βI)⁻¹y, from the smaller of the two systems."""
         A, eye = ready.A, torch.eye(min(size, represented), dtype=dtype, device=device)
         if represented > size:
             w: Tensor = A.mT @ torch.linalg.solve(A @ A.mT + ridge * eye, data.y)
@@ -162,7 +162,7 @@ def make(
 
 
 def pair_form(C: Tensor, e: Tensor, w: Tensor) -> Tensor:
-    """The matrix of the quadratic form ‖eaᵀ + Cawᵀ‖_F² = ‖e‖²‖a‖² + ‖w‖²‖Ca‖² + 2(aᵀCᵀe)(wᵀa) in a."""
+    """Return the matrix of the quadratic form ‖eaᵀ + Cawᵀ‖_F² = ‖e‖²‖a‖² + ‖w‖²‖Ca‖² + 2(aᵀCᵀe)(wᵀa) in a."""
     crossed = torch.outer(C.T @ e, w)
     eye = torch.eye(len(w), dtype=w.dtype, device=w.device)
     return (e @ e) * eye + (w @ w) * (C.T @ C) + crossed + crossed.T
@@ -172,16 +172,17 @@ def closed_forms(
     data: DataSplit, ridge: float, prepare: Callable[[Tensor], Ready], solution: Callable[[Ready], Tensor],
     differentiate_step: bool,
 ) -> ClosedForms:  # fmt: skip
-    """The constants, with A = XH, C = XᵀA, e(w) = Xᵀ(Aw − y), G = ∇α, norms on λ-space those of Frobenius.
+    """Return the constants, with A = XH, C = XᵀA, e(w) = Xᵀ(Aw − y), G = ∇α, and Frobenius norms for λ.
 
-    aᵀ∂₂Φ(w) is the matrix −(α(eaᵀ + Cawᵀ) + (aᵀ∇₁ℓ)G), so that ‖∂₂Φ(w)‖² is λmax of a quadratic form in a.
-    Its part linear in w, along δ, is α(Cδaᵀ + Caδᵀ) + (aᵀ∇²₁ℓδ)G, symmetric in a and δ, so that its norm is largest at
-    a = δ: squared, aᵀ(4α²CᵀC + 2αh(CᵀG + GᵀC))a + h²‖G‖² with h = aᵀ∇²₁ℓa between μ and L. That is at most
-    λmax(4α²CᵀC + 2αh(CᵀG + GᵀC)) + h²‖G‖², which is convex in h: ν₂² is the larger of its ends; 4α²‖C‖² if G = 0.
+    aᵀ∂₂Φ(w) is the matrix −(α(eaᵀ + Cawᵀ) + (aᵀ∇₁ℓ)G), so ‖∂₂Φ(w)‖² is λmax of a quadratic form in a.
+    Its part that is linear in w is, along δ, α(Cδaᵀ + Caδᵀ) + (aᵀ∇²₁ℓδ)G. This is symmetric in a and δ, so its norm is
+    largest for a = δ. There the square is aᵀ(4α²CᵀC + 2αh(CᵀG + GᵀC))a + h²‖G‖² with h = aᵀ∇²₁ℓa between μ and L. It is
+    at most λmax(4α²CᵀC + 2αh(CᵀG + GᵀC)) + h²‖G‖², which is convex in h. So ν₂² is the larger of the values at h = μ
+    and h = L; if G = 0, it is 4α²‖C‖².
 
-    ∇μ and ∇L are 2Cvvᵀ for the unit eigenvectors v of μ and L (∇μ = 0 where AᵀA is singular for every H).
-    ∇₂E(w) = X'ᵀ(A'w − y')wᵀ, so ∇₂E(w) − ∇₂E(w*) = e'(m)δᵀ + C'δmᵀ with δ = w − w*, m = (w + w*)/2, which is within
-    radius/2 of (centre + w*)/2, where the supremum over unit δ is a λmax; a change s of m adds at most 2‖C'‖‖s‖.
+    ∇μ and ∇L are 2Cvvᵀ for the unit eigenvectors v of μ and L (∇μ = 0 if AᵀA is singular for every H).
+    ∇₂E(w) = X'ᵀ(A'w − y')wᵀ, so ∇₂E(w) − ∇₂E(w*) = e'(m)δᵀ + C'δmᵀ with δ = w − w* and m = (w + w*)/2. The point m is
+    within radius/2 of (centre + w*)/2. There the supremum over unit δ is a λmax; a change s of m adds at most 2‖C'‖‖s‖.
     """
     X, y, X_val, y_val = data.X, data.y, data.X_val, data.y_val
 

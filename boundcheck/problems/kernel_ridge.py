@@ -1,4 +1,4 @@
-"""Kernel ridge regression with one width a feature (KRR), section 4.1 and appendix C.1 of the paper.
+"""Kernel ridge regression with one width for each feature (KRR), section 4.1 and appendix C.1 of the paper.
 
 E(w, λ) = ½‖y' − K'(γ)w‖²,   ℓ(w, λ) = ½wᵀ(K(γ) + βI)w − wᵀy,   λ = (β, γ),
 K(γ)_ij = exp(−(x_i − x_j)ᵀdiag(γ)(x_i − x_j)),   μ, L = β + λ_min, λ_max(K).
@@ -29,9 +29,9 @@ generate = linear_data  # y = Xw + noise, with normal X and w
 
 
 class Ready(NamedTuple):
-    """What depends on λ only: the kernel matrices and the steps."""
+    """Quantities that depend only on λ: the kernel matrices and the steps."""
 
-    slope: Tensor  # the derivative of (β, γ) by λ, entry by entry
+    slope: Tensor  # the derivative of (β, γ) with respect to λ, entry by entry
     H: Tensor  # K + βI
     K_val: Tensor
     steps: Tuned
@@ -42,9 +42,9 @@ def regression(
     positive: Callable[[Tensor], Tensor] = lambda lam: lam, slope: Callable[[Tensor], Tensor] = torch.ones_like,
     **rest: Any,
 ) -> Problem:  # fmt: skip
-    """Kernel ridge regression on `data` with (β, γ) = positive(λ), entry by entry; `slope` is the derivative of that.
+    """Return kernel ridge regression on `data` with (β, γ) = positive(λ), entry by entry.
 
-    `rest` are fields of `Problem`.
+    `slope` is the derivative of `positive`, and `rest` are fields of `Problem`.
     """
     Q, Q_val = squared_differences(data.X, data.X), squared_differences(data.X_val, data.X)
     eye = torch.eye(len(data.y), dtype=data.y.dtype, device=data.y.device)
@@ -63,7 +63,7 @@ def regression(
         return w - ready.steps.alpha * (ready.H @ w - data.y)
 
     def d2phi_T_at(w: Tensor, ready: Ready) -> FullMatrices:
-        """∂₂Φ = −α[w, −(Q_j∘K)w]_j with the step held fixed; Q_j is 0 on the diagonal, where H is not K."""
+        """∂₂Φ = −α[w, −(Q_j∘K)w]_j with a fixed step. H and K differ only on the diagonal, where Q_j is 0."""
         by_gamma = (w @ (Q * ready.H).flatten(0, 1).mT).view(len(w), len(Q), -1)
         d2_T = w.new_empty(len(w), 1 + len(Q), w.shape[1])
         scale = (ready.steps.alpha * ready.slope)[:, None]
@@ -80,9 +80,9 @@ def regression(
         Kw = w @ K.mT
         r = Kw - data.y_val
         by_gamma = (r * Kw) @ A**2 + (w * (r @ K)) @ B**2
-        some = max(1, CACHE // B.numel())
-        for start in range(0, len(w), some):
-            part = slice(start, start + some)
+        count = max(1, CACHE // B.numel())
+        for start in range(0, len(w), count):
+            part = slice(start, start + count)
             along = (K @ (w[part].mT[:, :, None] * B[:, None]).flatten(1)).view(len(A), -1, A.shape[1])
             by_gamma[part] -= 2 * along.mul_(A[:, None]).mul_(r[part].mT[:, :, None]).sum(dim=0)
         return -ready.slope * torch.cat((torch.zeros_like(r[:, :1]), by_gamma), dim=1)
@@ -114,9 +114,9 @@ def make(
     device : torch.device or str
         The device; "cpu" by default.
     size : int
-        The examples to train on, and as many to validate; 50 by default.
+        The number of training examples, and of validation examples; 50 by default.
     features : int
-        The features of an example; 100 by default.
+        The number of features; 100 by default.
     noise : float
         The standard deviation of the noise in the targets; 0.1 by default.
     low : float
@@ -124,13 +124,12 @@ def make(
     high : float
         The largest value of λ; 0.005 by default.
     kappa : float, optional
-        The condition number L/μ at `problem.lam`, above 1; β, and γ if needed, are chosen to have it. By
-        default λ is drawn.
+        The condition number L/μ at `problem.lam`, above 1; it determines β, and γ if needed. By default λ is drawn.
     dynamics : str
         "gradient-descent", "heavy-ball" or "nesterov", each with its best steps for μ and L; "heavy-ball" by
         default.
     differentiate_step : bool
-        Whether derivatives go through the step α(λ); False by default, which holds α fixed.
+        Whether to differentiate through the step α(λ); False by default, so that α is fixed.
 
     Returns
     -------
@@ -159,22 +158,22 @@ def make(
 
 
 def squared_differences(A: Tensor, B: Tensor) -> Tensor:
-    """Q with Q_kij = (a_ik − b_jk)², a matrix for each feature k."""
+    """Return Q with Q_kij = (a_ik − b_jk)², a matrix for each feature k."""
     return ((A.T[:, :, None] - B.T[:, None, :]) ** 2).contiguous()
 
 
 def kernel(Q: Tensor, gamma: Tensor) -> Tensor:
-    """K(γ)_ij = exp(−Σ_k γ_k Q_kij)."""
+    """Return K(γ)_ij = exp(−Σ_k γ_k Q_kij)."""
     return torch.exp(-(Q.flatten(1).mT @ gamma).view(Q.shape[1:]))
 
 
 class _KernelDerivatives(NamedTuple):
-    """What the constants need of H = K + βI at one λ, with the derivatives ∂_j along λ_0 = β and λ_j = γ_j."""
+    """Derivatives ∂_j along λ_0 (β) and λ_j (γ_j) at one λ, for the constants."""
 
     ready: Ready
-    dH: Tensor  # ∂_jH: I for β, −Q_j∘K for γ_j, times the slope of β or γ_j in λ
+    dH: Tensor  # ∂_jH for H = K + βI: I for β, −Q_j∘K for γ_j, times the slope of β or γ_j in λ
     dK_val: Tensor  # ∂_jK' for γ_j; for β it is 0
-    dalpha: Tensor  # ∂_jα = −(α²/2)∂_j(μ+L), 0 for a step that is held fixed
+    dalpha: Tensor  # ∂_jα = −(α²/2)∂_j(μ+L); 0 for a fixed step
     solution: Solved
 
 
@@ -182,21 +181,21 @@ def closed_forms(
     data: DataSplit, Q: Tensor, Q_val: Tensor, prepare: Callable[[Tensor], Ready], positive: Callable[[Tensor], Tensor],
     slope: Callable[[Tensor], Tensor], differentiate_step: bool,
 ) -> ClosedForms:  # fmt: skip
-    """The constants. ∂_jμ and ∂_jL are vᵀ∂_jHv for the unit eigenvectors v of μ and L.
+    """Return the constants. ∂_jμ and ∂_jL are vᵀ∂_jHv for the unit eigenvectors v of μ and L.
 
-    ∂₂Φ(w) = −[M_j w − ∂_jα y]_j with M_j = α∂_jH + ∂_jα H is affine in w: ν₂ = sup ‖[M_j δ]_j‖ over unit δ, for which
-    `tensor_norm` is better than α·sup ‖[∂_jH δ]_j‖ + L‖∇α‖.
+    ∂₂Φ(w) = −[M_j w − ∂_jα y]_j with M_j = α∂_jH + ∂_jα H is affine in w, so ν₂ = sup ‖[M_j δ]_j‖ over unit δ. The
+    bound by `tensor_norm` is better than α·sup ‖[∂_jH δ]_j‖ + L‖∇α‖.
 
-    ∂_jE(w) = (K'w − y')ᵀ∂_jK' w is quadratic: ∇₂E(w) − ∇₂E(w*) = [B_j m − ∂_jK'ᵀy']_jᵀ(w − w*) with
+    ∂_jE(w) = (K'w − y')ᵀ∂_jK' w is quadratic, so ∇₂E(w) − ∇₂E(w*) = [B_j m − ∂_jK'ᵀy']_jᵀ(w − w*) with
     B_j = K'ᵀ∂_jK' + ∂_jK'ᵀK' and m = (w + w*)/2, which is within radius/2 of (centre + w*)/2.
     """
 
-    @lru_cache(maxsize=1)  # by identity: a λ is asked for on one ball after the other
+    @lru_cache(maxsize=1)  # by identity, because callers use the same λ for several balls
     def derivatives_at(lam: Tensor) -> _KernelDerivatives:
         ready, scale = prepare(lam), slope(lam)
         H, alpha = ready.H, ready.steps.alpha
         eye = torch.eye(len(H), dtype=H.dtype, device=H.device)
-        dH = scale[:, None, None] * torch.cat((eye[None], -Q * H))  # Q_j is 0 on the diagonal, where H is not K
+        dH = scale[:, None, None] * torch.cat((eye[None], -Q * H))  # H and K differ on the diagonal, where Q_j is 0
         dalpha = torch.zeros_like(lam)
         if differentiate_step:
             ends = torch.linalg.eigh(H).eigenvectors[:, [0, -1]]
@@ -253,14 +252,14 @@ def closed_forms(
 
 
 def _ends(X: Tensor, beta_gamma: Tensor) -> Tensor:
-    """μ and L of the stored data in double precision; the μ of a float32 kernel is off by its rounding times κ."""
+    """Return μ and L of the stored data in double precision; with a float32 kernel, μ has an error of κ roundings."""
     X = X.to(device="cpu", dtype=torch.float64)
     eigenvalues: Tensor = torch.linalg.eigvalsh(kernel(squared_differences(X, X), beta_gamma[1:])) + beta_gamma[0]
     return eigenvalues[[0, -1]]
 
 
 def _conditioned(X: Tensor, lam: Tensor, kappa: float) -> Tensor:
-    """λ with the β for which L/μ = κ; γ is halved until the kernel matrix alone is conditioned worse than that."""
+    """Return λ with β such that L/μ = κ. γ is halved until the condition number of the kernel matrix exceeds 2κ."""
     Q = squared_differences(X, X)
     for _ in range(60):
         eigenvalues = torch.linalg.eigvalsh(kernel(Q, lam[1:]))

@@ -1,4 +1,4 @@
-"""`load_problem`: a built-in problem by name, or one of the user's own from a file."""
+"""`load_problem`: load a built-in problem by name, or a problem from a user's file."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from boundcheck.problems.parts.option_text import options_from_text
 
 @dataclass(frozen=True)
 class Source:
-    """A name that was found: a finished problem, or the function that makes one; `path` is that of a user's file."""
+    """A problem, or a function that makes problems, with its name; `path` is the file of the user, if there is one."""
 
     spec: str
     target: Any
     path: Path | None = None
 
     def takes(self, option: str) -> bool:
-        """Whether the problem is made by a function with this option."""
+        """Return whether a function with this option makes the problem."""
         return not isinstance(self.target, Problem) and option in _options(self.target, self.spec, option)
 
     def read(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Options as they were typed."""
+        """Return options from texts NAME=VALUE."""
         if isinstance(self.target, Problem):
             name = self.spec.rpartition(":")[2]
             how = f"make {name} a function with options to use --set-problem {texts[0]}"
@@ -38,7 +38,7 @@ class Source:
         return options_from_text(texts, self.target, self.spec)
 
     def require(self, option: str) -> None:
-        """Raise where the problem is made without this option."""
+        """Raise an error if the problem does not take this option."""
         if not self.takes(option):
             raise _refusal(self, option)
 
@@ -46,9 +46,9 @@ class Source:
         for option in options:
             self.require(option)
         if self.path is not None and "device" in options:
-            devices.refuse_unless_usable(options["device"])  # what is built in asks that itself
-        made = self.target if isinstance(self.target, Problem) else _make(self.target, self.spec, options, self.path)
-        return replace(made, name=self.spec) if made.name == UNNAMED else made
+            devices.refuse_unless_usable(options["device"])  # built-in problems check the device themselves
+        problem = self.target if isinstance(self.target, Problem) else _make(self.target, self.spec, options, self.path)
+        return replace(problem, name=self.spec) if problem.name == UNNAMED else problem
 
 
 def load_problem(spec: str, **options: Any) -> Problem:
@@ -57,25 +57,25 @@ def load_problem(spec: str, **options: Any) -> Problem:
     Parameters
     ----------
     spec : str
-        A name that `boundcheck list problems` prints, such as "lr", or "path/to/file.py:name", where `name` is a
-        `Problem` or a function that returns one.
+        A name from `boundcheck list problems`, such as "lr", or "path/to/file.py:name", where `name` is a `Problem` or
+        a function that returns one.
     **options : object
         Options of the function that makes the problem, such as ``seed=1``, ``dtype=torch.float32`` or ``kappa=50``.
 
     Returns
     -------
     Problem
-        As `check`, `plan` and the others take it. One from a file that was given no name is called after its place,
-        such as "mine.py:problem".
+        The problem, for `check`, `plan` and the other functions. If a problem from a file has no name, its place, such
+        as "mine.py:problem", becomes its name.
 
     Raises
     ------
     UnknownNameError
-        If there is no problem of that name, or the function has no such option.
+        If there is no problem of this name, or the function does not have an option.
     InputError
-        If an option cannot be used, or the name does not stand for a problem.
+        If an option cannot be used, or the name is not that of a problem.
     UserCodeError
-        If the file raises.
+        If the file raises an error.
 
     Examples
     --------
@@ -87,9 +87,9 @@ def load_problem(spec: str, **options: Any) -> Problem:
 
 
 def load_asked(spec: str, seed: int | None, texts: Sequence[str] = (), **options: Any) -> Problem:
-    """The problem of a command: `seed` goes to the function that makes it if that has one; λ is drawn with it too.
+    """Load the problem of a command. `seed` is passed to the function that makes the problem, if it takes a seed.
 
-    `texts` are options of the problem as they were typed, NAME=VALUE.
+    `texts` are options of the problem, NAME=VALUE.
     """
     source = source_of(spec)
     if texts:
@@ -98,7 +98,7 @@ def load_asked(spec: str, seed: int | None, texts: Sequence[str] = (), **options
 
 
 def source_of(spec: str) -> Source:
-    """What a name stands for, before a problem is made."""
+    """Return the source of a name, without making a problem."""
     path, colon, name = spec.rpartition(":")
     if colon and path.endswith(".py"):
         return _from_file(Path(path).expanduser(), name)
@@ -120,8 +120,8 @@ def _from_file(path: Path, name: str) -> Source:
     if module_spec is None or module_spec.loader is None:
         raise InputError(f"{str(path)!r} cannot be loaded as Python; give a file that ends in .py")
     module = importlib.util.module_from_spec(module_spec)
-    sys.modules[module_spec.name] = module  # dataclasses look their module up
-    sys.path.insert(0, str(path.resolve().parent))  # for what the file imports from beside it
+    sys.modules[module_spec.name] = module  # dataclasses look up their module
+    sys.path.insert(0, str(path.resolve().parent))  # so that the file can import modules from its folder
     try:
         module_spec.loader.exec_module(module)
     except BoundcheckError:
@@ -131,8 +131,8 @@ def _from_file(path: Path, name: str) -> Source:
     finally:
         sys.path.pop(0)
     if not name or not hasattr(module, name):
-        have = [key for key, value in vars(module).items() if isinstance(value, Problem)]
-        known = have or [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        problems = [key for key, value in vars(module).items() if isinstance(value, Problem)]
+        known = problems or [key for key, value in vars(module).items() if inspect.isfunction(value)]
         raise UnknownNameError.among(f"name in {path.name}", name, known)
     target = getattr(module, name)
     if not isinstance(target, Problem) and not callable(target):
@@ -143,7 +143,7 @@ def _from_file(path: Path, name: str) -> Source:
 
 
 def _refusal(source: Source, option: str) -> BoundcheckError:
-    """Why a problem takes no such option; in a user's file, of those that commands have, what to change."""
+    """Return the error for an option that a problem does not take, with a remedy for --dtype and --device."""
     name = source.spec.rpartition(":")[2]
     use = f" to use --{option}" if source.path is not None and option in ("dtype", "device") else ""
     if isinstance(source.target, Problem):
@@ -155,7 +155,7 @@ def _refusal(source: Source, option: str) -> BoundcheckError:
 
 
 def _options(function: Any, spec: str, *asked: str) -> list[str]:
-    """What the function takes by name; all that is `asked` if it takes any name."""
+    """Return the names of the parameters of the function, and also `asked` if it takes any keyword."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -178,7 +178,7 @@ def _make(function: Callable[..., Any], spec: str, options: dict[str, Any], path
 
 
 def _explained(error: BaseException, path: Path, what: str) -> str:
-    """The error with the line of the user's file on which it arose."""
+    """Return a message for an error, with the line of the user's file that raised it."""
     line, trace = "", error.__traceback__
     while trace is not None:
         if Path(trace.tb_frame.f_code.co_filename).resolve() == path.resolve():

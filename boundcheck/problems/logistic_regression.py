@@ -1,4 +1,4 @@
-"""Logistic regression with one ℓ₂ penalty a weight (LR), section 4.1 and appendix C.1 of the paper.
+"""Logistic regression with one ℓ₂ penalty for each weight (LR), section 4.1 and appendix C.1 of the paper.
 
 E(w) = Σ_val ψ(y xᵀw),   ℓ(w, λ) = Σ_train ψ(y xᵀw) + ½ wᵀdiag(λ)w,   ψ(u) = log(1 + e⁻ᵘ),
 μ = min λ,   L = λmax(¼XᵀX + diag λ)   (ψ'' ≤ ¼).
@@ -34,7 +34,7 @@ generate = partial(linear_data, label=torch.sign)  # y = sign(Xw + noise), with 
 
 
 class Ready(NamedTuple):
-    """What depends on λ only."""
+    """Quantities that depend only on λ."""
 
     lam: Tensor
     steps: Tuned
@@ -59,9 +59,9 @@ def make(
     device : torch.device or str
         The device; "cpu" by default.
     size : int
-        The examples to train on, and as many to validate; 50 by default.
+        The number of training examples, and of validation examples; 50 by default.
     features : int
-        The features of an example; 100 by default.
+        The number of features; 100 by default.
     noise : float
         The standard deviation of the noise in the targets; 0.1 by default.
     low : float
@@ -69,17 +69,17 @@ def make(
     high : float
         The largest value of λ; 10 by default.
     kappa : float, optional
-        The condition number L/μ at `problem.lam`, above 1; the data are scaled to have it. By default they are
+        The condition number L/μ at `problem.lam`, above 1; the data are scaled to have it. By default, the data are
         not scaled.
     dynamics : str
         "gradient-descent", "heavy-ball" or "nesterov", each with its best steps for μ and L; "gradient-descent"
         by default.
     differentiate_step : bool
-        Whether derivatives go through the step α(λ); False by default, which holds α fixed.
+        Whether to differentiate through the step α(λ); False by default, so that α is fixed.
     batch : int, optional
-        The examples in a minibatch, for stochastic methods; by default there are no minibatches.
+        The number of examples in a minibatch, for stochastic methods; by default there are no minibatches.
     replacement : bool
-        Whether the examples of a minibatch are drawn with replacement; True by default.
+        Whether minibatches are drawn with replacement; True by default.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def make(
     """
     data = generate(seed=seed, dtype=dtype, device=device, size=size, features=features, noise=noise)
     if kappa is not None:
-        # else min λ alone would make the problem worse conditioned than asked
+        # otherwise min λ alone could make the condition number larger than kappa
         low = max(low, high / max(kappa, 1) ** 0.5)
     sampler = uniform(low, high, features)
     lam = drawn(sampler, seed, data.X)
@@ -126,21 +126,21 @@ def make(
         return DataMatrix(U, alpha * s * (s - 1), 1 - alpha * ready.lam)
 
     def d2phi_T_at(w: Tensor, ready: Ready) -> Diagonal:
-        """∂₂Φ = −α diag(w) with the step held fixed."""
+        """∂₂Φ = −α diag(w) with a fixed step."""
         return Diagonal(-ready.steps.alpha * w)
 
     def outer_at(w: Tensor, ready: Ready) -> Tensor:
         return -logsigmoid(-(U_val @ w)).sum()
 
     def phi_on(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
-        """Φ with the mean over a minibatch of the gradients NΨ_i, Ψ_i = ψ(y_i x_iᵀw), in place of Σ Ψ_i."""
-        some = U[indices]
-        sums = some.T @ torch.sigmoid(some @ w)
+        """Φ with the gradient of Σ Ψ_i, Ψ_i = ψ(y_i x_iᵀw), replaced by the mean gradient of NΨ_i over a minibatch."""
+        rows = U[indices]
+        sums = rows.T @ torch.sigmoid(rows @ w)
         return w - ready.steps.alpha * (size / len(indices) * sums + ready.lam * w)
 
     def inner_on(w: Tensor, ready: Ready, indices: Tensor) -> Tensor:
         z = U[indices] @ w
-        # log(1 + e^z); second derivatives of `logsigmoid` warn under vmap where z is a single number
+        # log(1 + e^z); second derivatives of `logsigmoid` warn under vmap if z is a single number
         return size * torch.logaddexp(z, torch.zeros_like(z)).mean() + (ready.lam * w * w).sum() / 2
 
     def slopes(ready: Ready, centre: Tensor, radius: float) -> Tensor:
@@ -161,7 +161,7 @@ def make(
 
 
 def _scale(X: Tensor, lam: Tensor, kappa: float) -> float:
-    """c with λmax(¼c²XᵀX + diag λ) = κ min λ: the left side grows with c."""
+    """Return c with λmax(¼c²XᵀX + diag λ) = κ min λ. The left-hand side grows with c."""
     if not 1 < kappa < float("inf"):
         raise InputError(f"kappa = {kappa} is not a condition number to aim at; give a finite number above 1")
     G, ridge = X.T @ X / 4, torch.diag(lam)
@@ -173,30 +173,30 @@ def _scale(X: Tensor, lam: Tensor, kappa: float) -> float:
     return float(brentq(excess, 0.0, 2 * (target / float(torch.linalg.eigvalsh(G)[-1])) ** 0.5, xtol=1e-15))
 
 
-PEAK = math.log(2 + math.sqrt(3))  # where |σ''| is largest: 1/(6√3)
+PEAK = math.log(2 + math.sqrt(3))  # the u with the largest |σ''|, which is 1/(6√3)
 OMEGA = 0.2784645427610738  # W(1/e), the maximum of z/(1 + eᶻ)
 STEPS = 100
 
 
 def closed_forms(U: Tensor, U_val: Tensor, prepare: Callable[[Tensor], Ready], differentiate_step: bool) -> ClosedForms:
-    """The constants; rows u of U are −y x, and uᵀw stays within ‖u‖·radius of uᵀcentre on the ball.
+    """Return the constants. The rows u of U are −y x, and on the ball uᵀw is within ‖u‖·radius of uᵀcentre.
 
-    η₁: ∇₁E(w) − ∇₁E(w*) = U'ᵀdiag(s)U'(w − w*) with 0 ≤ s_i ≤ sup σ'(u_iᵀw), at most ¼.
-    ρ̂₁: ∇²₁ℓ(w) − ∇²₁ℓ(w*) = Uᵀdiag(r)U with |r_i| ≤ c_i|u_iᵀδ|, δ = w − w*, c_i = sup |σ''(u_iᵀw)|. By Hölder that is
-    at most ‖δ‖ times sup Σ c_i|u_iᵀa|³ = sup Σ|v_iᵀa|³ over unit a, with rows v_i = c_i^⅓ u_i of V. This is at most
-    λmax(Vᵀdiag‖v_i‖V); and ‖V‖(Σ(v_iᵀa)⁴)^½, where the root is sup Σ z_i(v_iᵀa)² over unit z, at most
+    η₁: ∇₁E(w) − ∇₁E(w*) = U'ᵀdiag(s)U'(w − w*) with 0 ≤ s_i ≤ sup σ'(u_iᵀw), which is at most ¼.
+    ρ̂₁: ∇²₁ℓ(w) − ∇²₁ℓ(w*) = Uᵀdiag(r)U with |r_i| ≤ c_i|u_iᵀδ|, δ = w − w*, c_i = sup |σ''(u_iᵀw)|. By Hölder its norm
+    is at most ‖δ‖ times sup Σ c_i|u_iᵀa|³ = sup Σ|v_iᵀa|³ over unit a, where V has the rows v_i = c_i^⅓ u_i. This is at
+    most λmax(Vᵀdiag‖v_i‖V), and at most ‖V‖(Σ(v_iᵀa)⁴)^½. This root is sup Σ z_i(v_iᵀa)² over unit z, which is at most
     sup ‖Σ z_i v_i v_iᵀ‖_F = λmax(VVᵀ∘VVᵀ)^½.
-    ρ̂₂, L_Φ: ∇²₂₁ℓ = diag(w), of norm ‖w‖_∞, so ρ̂₂ = 1 and the supremum over the ball is ‖centre‖_∞ + radius.
+    ρ̂₂, L_Φ: ∇²₂₁ℓ = diag(w) has norm ‖w‖_∞, so ρ̂₂ = 1, and the supremum over the ball is ‖centre‖_∞ + radius.
 
-    With ∇α = −G, G = (α²/2)(e_i + v∘v) ≥ 0 for i the place of min λ and v the eigenvector of L, ∂₂Φ has a further part
-    ∇₁ℓ Gᵀ. Along δ, for M the mean of ∇²₁ℓ between w* and w, ‖−α diag(δ) + MδGᵀ‖_F² = α²‖δ‖² + ‖Mδ‖²‖G‖²
-    − αδᵀ(diag(G)M + M diag(G))δ, and AB + BA ≽ −‖A‖‖B‖/4 for A, B ≽ 0: 2A/‖A‖ − I and 2B/‖B‖ − I take a unit x to r, s
-    with norms ≤ 1, and xᵀ(AB + BA)x = ½‖A‖‖B‖(x + r)ᵀ(x + s) = ¼‖A‖‖B‖(‖x + r + s‖² + 1 − ‖r‖² − ‖s‖²).
+    Let ∇α = −G with G = (α²/2)(e_i + v∘v) ≥ 0, where i is the place of min λ and v the eigenvector of L. Then ∂₂Φ has
+    an additional part ∇₁ℓ Gᵀ. Along δ, with the mean M of ∇²₁ℓ between w* and w, ‖−α diag(δ) + MδGᵀ‖_F² = α²‖δ‖²
+    + ‖Mδ‖²‖G‖² − αδᵀ(diag(G)M + M diag(G))δ. For A, B ≽ 0, AB + BA ≽ −‖A‖‖B‖/4: 2A/‖A‖ − I and 2B/‖B‖ − I map a unit x
+    to r, s with norms ≤ 1, and xᵀ(AB + BA)x = ½‖A‖‖B‖(x + r)ᵀ(x + s) = ¼‖A‖‖B‖(‖x + r + s‖² + 1 − ‖r‖² − ‖s‖²).
     Hence ν₂² ≤ α² + L²‖G‖² + αL‖G‖_∞/4, and L_Φ = ‖∂₂Φ(centre)‖ + ν₂·radius.
 
     D: w*ᵀΛw* = −Σ zσ(z) ≤ OMEGA·n for z = Uw*. For every w and g = ∇₁ℓ(w), monotonicity gives
-    gᵀ(w − w*) ≥ ‖w − w*‖²_Λ: w* is in the ellipsoid around w − ½Λ⁻¹g with ‖·‖_Λ ≤ ½(gᵀΛ⁻¹g)^½, so that
-    ‖w*‖ ≤ ‖w − ½Λ⁻¹g‖ + ½(gᵀΛ⁻¹g/μ)^½. From w = 0 this is at most ‖∇₁ℓ(0)‖/μ; steps w − (¼UᵀU + Λ)⁻¹g improve it.
+    gᵀ(w − w*) ≥ ‖w − w*‖²_Λ. So w* is in the ellipsoid around w − ½Λ⁻¹g with ‖·‖_Λ ≤ ½(gᵀΛ⁻¹g)^½, and
+    ‖w*‖ ≤ ‖w − ½Λ⁻¹g‖ + ½(gᵀΛ⁻¹g/μ)^½. For w = 0 this is at most ‖∇₁ℓ(0)‖/μ; steps w − (¼UᵀU + Λ)⁻¹g improve it.
     """
     quarter = U.T @ U / 4
 
@@ -204,7 +204,7 @@ def closed_forms(U: Tensor, U_val: Tensor, prepare: Callable[[Tensor], Ready], d
         return U.T @ torch.sigmoid(U @ w) + lam * w
 
     def slope(ready: Ready) -> Tensor:
-        """∇α, or 0 where the step is held fixed."""
+        """Return ∇α, or 0 for a fixed step."""
         if not differentiate_step:
             return torch.zeros_like(ready.lam)
         v = torch.linalg.eigh(quarter + torch.diag(ready.lam)).eigenvectors[:, -1]
@@ -269,12 +269,12 @@ def closed_forms(U: Tensor, U_val: Tensor, prepare: Callable[[Tensor], Ready], d
 
 
 def _largest_slope(u: Tensor, spread: Tensor) -> Tensor:
-    """sup of σ' within `spread` of u: σ' falls with |u|."""
+    """Return the supremum of σ' within `spread` of u. σ' falls with |u|."""
     s = torch.sigmoid((u.abs() - spread).clamp_min(0))
     return s * (1 - s)
 
 
 def _steepest_slope(u: Tensor, spread: Tensor) -> Tensor:
-    """sup of |σ''| within `spread` of u: |σ''| = σ'|1 − 2σ| rises with |u| up to PEAK and falls from there."""
+    """Return the supremum of |σ''| within `spread` of u. |σ''| = σ'|1 − 2σ| rises with |u| up to PEAK, then falls."""
     s = torch.sigmoid(torch.clamp(torch.full_like(u, PEAK), (u.abs() - spread).clamp_min(0), u.abs() + spread))
     return s * (1 - s) * (2 * s - 1)

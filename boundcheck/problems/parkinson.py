@@ -3,14 +3,15 @@
     E(w, λ) = ½‖y' − K'(e^γ)w‖²,   ℓ(w, λ) = ½wᵀ(K(e^γ) + e^β I)w − wᵀy,   λ = (β, γ) ∈ R²³,
     K(γ)_ij = exp(−(x_i − x_j)ᵀdiag(γ)(x_i − x_j)),   μ, L = e^β + λ_min, λ_max(K),   λ₀ = (0, −log p · 1).
 
-ℓ, Φ and E are those of `kernel_ridge.regression`, at e^λ and with other data; so are the constants, with derivatives
-along λ that are e^λ times those along β and γ.
+ℓ, Φ, E and the constants are those of `kernel_ridge.regression` at e^λ, with other data. Derivatives along λ are e^λ
+times the derivatives along β and γ.
 
-The paper does not say how labels become targets, nor whether features are scaled. Its recipe (best of 30 steps, 1000
-iterations) with exact hypergradients ends, over 14 splits, at f = 0.9-2.3 (median 1.5) for targets 0/1 and features as
-they are, 0.6-2.0 (1.2) for 0/1 standardised, 2.2-8.0 (3.7) for ±1 standardised; over 4 splits at 5-7 for ±1 as they
-are. The paper's tables, with inexact hypergradients, say 1.99-2.71, without spread. The first is nearest: the default,
-which is not a proof. (Its accuracies are multiples of 1/66; three equal parts have 65 examples.)
+The paper does not say how labels become targets, or whether features are scaled. With the paper's recipe (the best of
+30 steps, 1000 iterations) and exact hypergradients, the final f over 14 splits is 0.9-2.3 (median 1.5) for targets 0/1
+and unscaled features, 0.6-2.0 (1.2) for 0/1 and standardised features, and 2.2-8.0 (3.7) for ±1 and standardised
+features; over 4 splits it is 5-7 for ±1 and unscaled features. The paper's tables, with inexact hypergradients, have
+1.99-2.71, without spread. The first choice is nearest, and is the default; this is not a proof. (The paper's accuracies
+are multiples of 1/66, while three equal parts have 65 examples.)
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def load(
     features: int | None = None,
     download: bool | None = None,
 ) -> Parts:
-    """The three parts of `make` with the same arguments."""
+    """Return the three parts of `make` with the same arguments."""
     draw = Draw.seeded(seed, dtype, device)
     if synthetic:
         count, p = 3 * synthetic_size("size", size, 20), synthetic_size("features", features, 5)
@@ -84,8 +85,8 @@ def make(
 ) -> Problem:
     """Kernel ridge regression on recordings of Parkinson's disease, with one width for each feature.
 
-    λ = (β, γ) holds logarithms: the ridge is e^β, the widths are e^γ. The data are split at random. The paper draws no
-    λ; `sample` draws λ₀ plus normal numbers times `spread`.
+    λ = (β, γ) has logarithms: the ridge is e^β, the widths are e^γ. The data are split at random. The paper draws no λ;
+    `sample` draws λ₀ plus normal numbers times `spread`.
 
     Parameters
     ----------
@@ -101,15 +102,15 @@ def make(
         "gradient-descent", "heavy-ball" or "nesterov", each with its best steps for μ and L; "heavy-ball" by
         default.
     differentiate_step : bool
-        Whether derivatives go through the step α(λ); False by default, which holds α fixed.
+        Whether to differentiate through the step α(λ); False by default, so that α is fixed.
     spread : float
         The standard deviation of the entries of a sampled λ around λ₀; 0.1 by default.
     synthetic : bool
         Whether to draw random examples in place of the files; False by default.
     size : int, optional
-        With `synthetic`, the examples in each part; 20 by default.
+        With `synthetic`, the number of examples in each part; 20 by default.
     features : int, optional
-        With `synthetic`, the features of an example; 5 by default.
+        With `synthetic`, the number of features; 5 by default.
     download : bool, optional
         Whether missing files may be downloaded; by default only if the environment has BOUNDCHECK_DOWNLOAD=1.
 

@@ -1,11 +1,12 @@
 """The smallest bilevel problems, on which bounds are attained: d = n = 1, E = w.
 
 "linear":  Φ = λw + b at λ = q: the local bounds of ITD and AID-FP are equalities for every t and k.
-"curved":  Φ = qw − (ν/2)w|w| + λ: Φ' has Lipschitz constant ν, and its term in the bounds is what is seen.
+"curved":  Φ = qw − (ν/2)w|w| + λ: Φ' has the Lipschitz constant ν, so the bounds have a term with ν.
 
-All constants are exact. "linear": ∂₁Φ = λ and ∂₂Φ = w, so q = |λ|, nu_1 = 0, nu_2 = 1 and L_Phi = sup |w|. "curved":
-∂₁Φ = q − ν|w| and ∂₂Φ = 1, so nu_1 = ν, nu_2 = 0 and L_Phi = 1; no q serves for all w, and that of a ball is
-max{q − ν inf |w|, ν sup |w| − q}: given with the others of a ball, and as a constant of λ for the ball of radius 2D.
+All constants are exact. For "linear", ∂₁Φ = λ and ∂₂Φ = w, so q = |λ|, nu_1 = 0, nu_2 = 1 and L_Phi = sup |w|. For
+"curved", ∂₁Φ = q − ν|w| and ∂₂Φ = 1, so nu_1 = ν, nu_2 = 0 and L_Phi = 1. Then no q holds for all w; on a ball it is
+max{q − ν inf |w|, ν sup |w| − q}. It is given with the other constants on a ball, and for the ball of radius 2D as a
+constant that depends only on λ.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def make(
         return lam * w + b if linear else q * w - nu / 2 * w * w.abs() + lam
 
     def solution(lam: Tensor) -> Tensor:
-        """b/(1 − λ); else the root of (1 − q)|w| + (ν/2)w² = |λ|, written without cancellation, with the sign of λ."""
+        """b/(1 − λ), or the root of (1 − q)|w| + (ν/2)w² = |λ| with the sign of λ, without cancellation."""
         if linear:
             return b / (1 - lam)
         return 2 * lam / ((1 - q) + torch.sqrt((1 - q) ** 2 + 2 * nu * lam.abs()))

@@ -1,1 +1,1 @@
-"""`check` or `plan` over a grid: the options of a problem, values of λ, steps and methods."""
+"""Run `check` or `plan` over a grid: options of a problem, values of λ, steps and methods."""

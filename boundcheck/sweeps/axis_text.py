@@ -1,4 +1,4 @@
-"""One axis of a grid as it is typed: `kappa=10:1e5:9:log`, `seed=0:20`, `noise=0.1:0.5:5`, `dynamics=a,b`."""
+"""Read one axis of a grid from text: `kappa=10:1e5:9:log`, `seed=0:20`, `noise=0.1:0.5:5`, `dynamics=a,b`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 from boundcheck.errors import InputError
 from boundcheck.problems.parts.option_text import Readable, option_value
 
-MOST = 100_000  # values of an axis, and points of a grid
-DIGITS = 12  # of numbers between the ends of a range: 10:1e5:9:log has 100, not 99.99999999999999
+MOST = 100_000  # the largest number of values of an axis, and of points of a grid
+DIGITS = 12  # digits of the numbers of a range, so that 10:1e5:9:log contains 100, not 99.99999999999999
 FORMS = "write NAME=a:b:n, a:b:n:log, 0:20 for whole numbers, or values with commas"
 
 
 def name_and_text(text: str) -> tuple[str, str]:
-    """Both sides of the first `=`."""
+    """Split the text at its first `=`."""
     name, equals, values = (part.strip() for part in text.partition("="))
     if not equals or not name or not values:
         raise InputError(f"--over {text} is not NAME=VALUES; {FORMS}")
@@ -26,23 +26,23 @@ def name_and_text(text: str) -> tuple[str, str]:
 
 
 def values_from_text(name: str, text: str, types: tuple[Readable, ...] = (), what: str = "") -> list[Any]:
-    """The values of an axis.
+    """Return the values of an axis.
 
     Parameters
     ----------
     name : str
         The name of the axis.
     text : str
-        A range or a list with commas.
+        A range, or values with commas.
     types : tuple of type
-        What a value may be; anything if there are none.
+        The types that a value may have; any type if empty.
     what : str
-        What the values are, for messages.
+        The name of the values in messages.
 
     Returns
     -------
     list
-        Each value once, in order. The numbers of a range are rounded where only whole numbers are possible.
+        Each value once, in order. The numbers of a range are rounded if only whole numbers are allowed.
 
     Raises
     ------
@@ -71,12 +71,12 @@ def values_from_text(name: str, text: str, types: tuple[Readable, ...] = (), wha
 
 
 def once(name: str, values: Iterable[Any]) -> list[Any]:
-    """Each value once, in order."""
-    some = list(islice(values, MOST + 1))  # there may be billions
-    if len(some) > MOST:
+    """Return each value once, in order."""
+    first_values = list(islice(values, MOST + 1))  # a range may have billions
+    if len(first_values) > MOST:
         many = len(values) if isinstance(values, range) else f"more than {MOST}"
         raise InputError(f"--over {name} has {many} values; give from 1 to {MOST}")
-    distinct = list(dict.fromkeys(some))
+    distinct = list(dict.fromkeys(first_values))
     for value in distinct:
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"--over {name} has the value {value}; give finite numbers")
@@ -86,7 +86,7 @@ def once(name: str, values: Iterable[Any]) -> list[Any]:
 
 
 def _whole(name: str, text: str, first: str, end: str) -> range:
-    """From `first` up to but without `end`, as in Python."""
+    """Return the range from `first` to `end`, without `end`, as in Python."""
     try:
         values = range(int(first), int(end))
     except ValueError:
@@ -98,7 +98,7 @@ def _whole(name: str, text: str, first: str, end: str) -> range:
 
 
 def _spaced(name: str, text: str, parts: list[str]) -> list[float]:
-    """n numbers from a to b, both included."""
+    """Return n numbers from a to b, both included."""
     what = f"--over {name}={text}"
     if len(parts) > 4 or parts[3:] not in ([], ["log"]):
         raise InputError(f"{what} is not a range; {FORMS}")

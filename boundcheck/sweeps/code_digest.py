@@ -1,4 +1,4 @@
-"""A digest of the code that makes problems, so that results of other code are not taken for its results."""
+"""Digests of the code that makes problems: stored results are used only for the same code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIGITS = 16
 
 
 def of_files(path: Path) -> str:
-    """A file, and the modules and packages beside it that it imports, and so on."""
+    """Return a digest of a file and of all files in its folder that it imports, directly or not."""
     digest, waiting, visited = hashlib.sha256(), [path], set()
     while waiting:
         file = waiting.pop()
@@ -28,15 +28,18 @@ def of_files(path: Path) -> str:
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError):
-            continue  # running it says what is wrong
+            continue  # running the file reports the error
         modules = {module for node in ast.walk(tree) for module in _imported(node, file.parent, path.parent)}
-        beside = [found for module in sorted(modules) for found in _files(module, path.parent)]
-        waiting += [other for other in beside if other.is_file()]
+        imported = [file for module in sorted(modules) for file in _files(module, path.parent)]
+        waiting += [file for file in imported if file.is_file()]
     return digest.hexdigest()[:DIGITS]
 
 
 def _imported(node: ast.AST, folder: Path, top: Path) -> Iterator[Path]:
-    """The modules of an import in a file in `folder`, as paths without .py; `top` is where absolute names begin."""
+    """Yield the modules of an import statement, as paths without .py.
+
+    The file with the statement is in `folder`; absolute names start at `top`.
+    """
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield top.joinpath(*alias.name.split("."))
@@ -44,12 +47,12 @@ def _imported(node: ast.AST, folder: Path, top: Path) -> Iterator[Path]:
         start = top if node.level == 0 else [folder, *folder.parents][min(node.level - 1, len(folder.parents))]
         module = start.joinpath(*(node.module or "").split("."))
         yield module
-        for alias in node.names:  # a name in the module, or a module of the package
+        for alias in node.names:  # a name in the module, or a module in the package
             yield module / alias.name
 
 
 def _files(module: Path, top: Path) -> Iterator[Path]:
-    """The files that are run when a module below `top` is imported, if they exist: its packages', and its own."""
+    """Yield the files that importing a module below `top` would run: its own and those of its packages."""
     if not module.is_relative_to(top):
         return
     for package in [module, *module.parents]:
@@ -60,13 +63,13 @@ def _files(module: Path, top: Path) -> Iterator[Path]:
 
 
 def of_object(value: object) -> str:
-    """The source of a function and the plain values that it holds; "" where there is something else."""
+    """Return a digest of a function: its source and the plain values that it holds; "" if it holds other data."""
     if isinstance(value, functools.partial):
         inner = of_object(value.func)
         arguments = (*value.args, *value.keywords.items())
         plain = all(isinstance(x, PLAIN) for part in arguments for x in (part if isinstance(part, tuple) else (part,)))
         return _short(f"{inner}{arguments!r}") if inner and plain else ""
-    if not isinstance(value, FunctionType):  # a method holds its object, and an object its data
+    if not isinstance(value, FunctionType):  # a method holds an object, which holds data
         return ""
     cells = [cell.cell_contents for cell in value.__closure__ or ()]
     if not all(isinstance(cell, PLAIN) for cell in cells):
@@ -81,7 +84,7 @@ def of_object(value: object) -> str:
 
 
 def _of_session(function: FunctionType, visited: set[FunctionType]) -> str:
-    """The source of a function without a file, and what it uses of its session; "" where that is data."""
+    """Return the source of a function without a file and of what it uses of its session; "" if it uses data."""
     visited.add(function)
     text, session = inspect.getsource(function), function.__globals__
     for name in sorted(_names(function.__code__) & {*session}):
@@ -98,12 +101,12 @@ def _of_session(function: FunctionType, visited: set[FunctionType]) -> str:
 
 
 def _is_imported(used: Any, function: FunctionType) -> bool:
-    """Whether it is a function or a class of another module than the function that uses it."""
+    """Return whether `used` is a function or a class from another module than `function`."""
     return isinstance(used, FunctionType | BuiltinFunctionType | type) and used.__module__ != function.__module__
 
 
 def _names(code: CodeType) -> set[str]:
-    """Global names and attributes in a function and in those inside of it."""
+    """Return the global names and attributes in a function and in its inner functions."""
     inside = [const for const in code.co_consts if isinstance(const, CodeType)]
     return {*code.co_names}.union(*map(_names, inside))
 

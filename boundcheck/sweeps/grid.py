@@ -1,4 +1,4 @@
-"""The grid of a sweep: the values of each axis, and its points in order."""
+"""The grid of a sweep: the values of each axis, and the points in order."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ELSEWHERE = {
     "sample": "draw several λ with --samples (samples=…)",
     "samples": "draw several λ with --samples (samples=…)",
 }
-FIXED = 500.0  # the cost of a check in units of that of its steps, about
-REPEATED = ("seed", "sample")  # axes that repeat a measurement; the others change the problem
+FIXED = 500.0  # a check costs about as much as so many steps, in addition to its own steps
+REPEATED = ("seed", "sample")  # axes that repeat a measurement; the other axes change the problem
 
 
 @dataclass(frozen=True)
 class Point:
-    """One task: a value for each axis, and which of the drawn λ; `cost` is relative."""
+    """One task: a value for each axis, the index of the drawn λ, and the relative cost."""
 
     options: Mapping[str, Any]
     sample: int
@@ -42,14 +42,14 @@ class Point:
 
 @dataclass(frozen=True)
 class Grid:
-    """The axes in the order in which they were given, and how many λ are drawn at each point.
+    """The axes in the order of the user, and the number of λ to draw at each point.
 
     Attributes
     ----------
     axes : mapping from str to tuple
         The values of each axis.
     samples : int
-        How many λ are drawn at each point.
+        The number of λ to draw at each point.
     """
 
     axes: Mapping[str, tuple[Any, ...]]
@@ -57,7 +57,7 @@ class Grid:
 
     @property
     def points(self) -> Iterator[Point]:
-        """Every point; the last axis varies first."""
+        """The points; the last axis varies fastest."""
         for values in product(*self.axes.values()):
             options = dict(zip(self.axes, values, strict=True))
             for sample in range(self.samples):
@@ -74,12 +74,12 @@ class Grid:
         return sorted(several, key=lambda name: name in REPEATED)
 
     def values(self, axis: str) -> tuple[Any, ...]:
-        """The values of an axis.
+        """Return the values of an axis.
 
         Parameters
         ----------
         axis : str
-            Its name, or "sample" for the drawn λ.
+            The name of the axis, or "sample" for the drawn λ.
 
         Returns
         -------
@@ -90,7 +90,7 @@ class Grid:
 
 
 def grid_of(maker: Maker, over: Mapping[str, Any], samples: int, action: str) -> Grid:
-    """The grid, if the problem takes these options and every value can be used."""
+    """Return the grid; InputError if the problem does not take an option, or a value cannot be used."""
     axes: dict[str, tuple[Any, ...]] = {}
     for name, values in over.items():
         steps = name in STEPS[action]
@@ -122,7 +122,7 @@ def _finished(maker: Maker) -> bool:
 
 
 def plain_values(name: str, values: object) -> Iterator[Any]:
-    """Values that a table can hold: numbers, text, true, false and None."""
+    """Yield the values as a table can hold them: numbers, text, true, false and None."""
     if not isinstance(values, Iterable):
         raise InputError(f"over[{name!r}] = {values!r} is one value; give a list, or text: {FORMS}")
     for value in values:
@@ -137,7 +137,7 @@ def plain_values(name: str, values: object) -> Iterator[Any]:
 
 
 def refuse_unless_usable(name: str, value: Any) -> None:
-    """A number of steps, or an accuracy."""
+    """Raise InputError if a number of steps or an accuracy cannot be used."""
     from boundcheck.compare.plan import refuse_unless_positive
 
     count(value, "t", least=1) if name == "t" else refuse_unless_positive(name, value)

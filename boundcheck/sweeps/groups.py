@@ -1,4 +1,4 @@
-"""The rows of a sweep in groups: what is alike but for repetitions (seeds, drawn λ) becomes one line."""
+"""Groups of rows of a sweep: rows that differ only in repetitions (seeds, drawn λ) become one line."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from typing import Any
 from boundcheck.report.verdict import Verdict
 from boundcheck.sweeps.row import FAILED, NO_GUARANTEE, SweepRow
 
-# from good to bad: verdicts of checks, and what plans are known by
+# from good to bad: the verdicts of checks, and how the steps of plans are known
 ORDER = ["proved", "probable", "estimated", NO_GUARANTEE, *(verdict.value for verdict in Verdict), FAILED]
 STEPS = ("needed", "guaranteed")
 
 
 @dataclass(frozen=True)
 class Group:
-    """Rows of one method at the same place; numbers are medians over those that have them, None if none has.
+    """The rows of one method at one place of the grid.
 
-    Steps are the exception: a row without them needs more than were tried, or has no proof, so it counts as infinite.
+    Numbers are medians over the rows that have a value; None if no row has one. Steps are the exception: a row without
+    them needs more steps than were tried, or has no proof, so it counts as infinite.
     """
 
     place: tuple[Any, ...]
@@ -42,25 +43,25 @@ class Group:
 
 
 def value_at(row: SweepRow, axis: str) -> Any:
-    """Where a row is on an axis."""
+    """Return the value of a row on an axis."""
     return row.options.get(axis, row.sample)
 
 
 def groups(rows: Iterable[SweepRow], axes: Sequence[str]) -> dict[tuple[tuple[Any, ...], str], Group]:
-    """The groups by place on these axes and method, in the order of the rows."""
-    every: dict[tuple[tuple[Any, ...], str], list[SweepRow]] = {}
+    """Return the groups by their place on the axes and their method, in the order of the rows."""
+    rows_by_key: dict[tuple[tuple[Any, ...], str], list[SweepRow]] = {}
     for row in rows:
-        every.setdefault((tuple(value_at(row, axis) for axis in axes), row.method), []).append(row)
-    return {key: Group(*key, tuple(some)) for key, some in every.items()}
+        rows_by_key.setdefault((tuple(value_at(row, axis) for axis in axes), row.method), []).append(row)
+    return {key: Group(*key, tuple(members)) for key, members in rows_by_key.items()}
 
 
 def short(value: Any) -> str:
-    """A value of an axis in few characters."""
+    """Return a value of an axis as short text."""
     return f"{value:.3g}".replace("e+0", "e").replace("e-0", "e-") if isinstance(value, float) else str(value)
 
 
 def names(values: Sequence[Any]) -> list[str]:
-    """The values of an axis, in as many digits as tell them apart."""
+    """Return the values of an axis as text, with more digits if the short texts are not distinct."""
     few = [short(value) for value in values]
     return (
         few if len(set(few)) == len(few) else [f"{value:g}" if type(value) is float else str(value) for value in values]

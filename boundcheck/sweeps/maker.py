@@ -1,4 +1,4 @@
-"""What makes the problems of a sweep: a name, a file or a function; and its options."""
+"""The source of the problems of a sweep: a name, a file or a function, with its options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 @dataclass(frozen=True, eq=False)
 class Maker:
-    """A name or the path of a file, which any process can read; or a function or a problem, which is sent to it."""
+    """A name or the path of a file, which every process can load; or a function or a problem, which is sent to it."""
 
     what: str | Callable[..., Problem] | Problem
 
@@ -46,11 +46,11 @@ class Maker:
 
     @property
     def name(self) -> str:
-        """What people call it, without the folder of its file."""
+        """The name for people, without the folder of the file."""
         return self.source.spec
 
     def types(self, option: str) -> tuple[Readable, ...]:
-        """The types that the text of an option may have."""
+        """Return the types that the text of an option may have."""
         if option in ("seed", "dtype", "device"):
             return (int,) if option == "seed" else (str,)
         target = self.source.target
@@ -73,13 +73,13 @@ class Maker:
         return code_digest.of_object(self.what)
 
     def refuse_unless_sendable(self) -> None:
-        """InputError for a function that another process could not get."""
+        """Raise InputError if the function cannot be sent to another process."""
         if isinstance(self.what, str):
             return
         main = getattr(self.what, "__module__", "") == "__main__"
         try:
             pickle.dumps(self.what)
-        except Exception as why:  # pickle raises many kinds
+        except Exception as why:  # pickle raises many kinds of errors
             text = f"{type(why).__name__}: {' '.join(str(why).split())[:120]}"
         else:
             if not (main and not hasattr(__import__("__main__"), "__file__")):
@@ -91,7 +91,7 @@ class Maker:
 
 @functools.lru_cache(maxsize=8)
 def _loaded(spec: str, digest: str) -> Source:
-    """A file is run once in each process, and again once it has changed."""
+    """Load a source. Each process runs a file once, and again after the file has changed."""
     return source_of(spec)
 
 

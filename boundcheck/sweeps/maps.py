@@ -1,4 +1,4 @@
-"""The maps of a sweep: tightness, verdicts, rates and steps over two of its axes, or one axis and the methods."""
+"""Maps of a sweep: tightness, verdicts, rates and steps over two axes, or over one axis and the methods."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from boundcheck.sweeps.result import Sweep
     from boundcheck.views.figures.value_map import Panel, Tile
 
-MOST = 24  # values of an axis on a map; of more, some are left out
-DECADES = 8.0  # of bound/error from white to dark; of steps, half of them
-WORDS = {  # a letter for each verdict, and its colour
+MOST = 24  # the most values of an axis on a map; with more values, some are left out
+DECADES = 8.0  # the decades of bound/error from white to dark; half as many for steps
+WORDS = {  # a short word and a colour for each verdict
     "proved": ("proved", "#56B4E9"), "probable": ("prob.", "#A6D8F0"), "estimated": ("est.", "#DDEFF8"),
     NO_GUARANTEE: ("none", ""), Verdict.HOLDS.value: ("holds", "#56B4E9"),
     Verdict.HOLDS_PROBABLY.value: ("prob.", "#A6D8F0"), Verdict.CONSISTENT.value: ("cons.", "#DDEFF8"),
@@ -32,7 +32,7 @@ WORDS = {  # a letter for each verdict, and its colour
 
 @dataclass(frozen=True)
 class MappedQuantity:
-    """One thing to map: its field, its words for checks and for plans, and how large values are shaded."""
+    """A quantity for a map: its field, its text for checks and for plans, its shade by value, and its key."""
 
     field: str
     of_checks: str
@@ -68,12 +68,12 @@ VERDICTS = "verdicts"
 
 
 def kinds(action: str) -> list[str]:
-    """What is mapped after this action."""
-    return [VERDICTS, *(name for name, of in QUANTITIES.items() if action == "check" or of.of_plans)]
+    """Return the names of the maps after this action."""
+    return [VERDICTS, *(name for name, quantity in QUANTITIES.items() if action == "check" or quantity.of_plans)]
 
 
 def drawn(sweep: Sweep, what: str = "tightness", x: str | None = None, y: str | None = None) -> Figure:
-    """The figure; the first two axes with several values are taken unless others are asked for."""
+    """Return the figure of a map; by default over the first two axes with several values."""
     from boundcheck.views.figures.value_map import Panel, Tile, ValueMap, value_map
 
     if what not in kinds(sweep.action):
@@ -86,9 +86,8 @@ def drawn(sweep: Sweep, what: str = "tightness", x: str | None = None, y: str | 
     else:
         several = [panel(sweep, method, what, x, None).tiles[0] for method in reversed(methods)]
         panels, rows = [Panel("", several)], [method or "–" for method in reversed(methods)]
-    of = groups(sweep.rows, axes)
     if what == VERDICTS:
-        verdicts = {group.verdict for group in of.values()}
+        verdicts = {group.verdict for group in groups(sweep.rows, axes).values()}
         keys = [
             Tile(f"{word}: {v}" if word != v else v, None, tint) for v, (word, tint) in WORDS.items() if v in verdicts
         ]
@@ -99,22 +98,22 @@ def drawn(sweep: Sweep, what: str = "tightness", x: str | None = None, y: str | 
 
 
 def panel(sweep: Sweep, method: str, what: str, x: str | None, y: str | None) -> Panel:
-    """The tiles of one method, with its name as the title; one row without `y`, one tile without both."""
+    """Return the tiles of one method, with its name as the title; one row without `y`, one tile without both axes."""
     from boundcheck.views.figures.value_map import Panel
 
-    of = groups(sweep.rows, [axis for axis in (y, x) if axis])
+    by_place = groups(sweep.rows, [axis for axis in (y, x) if axis])
     across: list[tuple[Any, ...]] = [(value,) for value in _some(sweep.grid.values(x))] if x else [()]
     up: list[tuple[Any, ...]] = [(value,) for value in _some(sweep.grid.values(y))] if y else [()]
 
     def group(place: tuple[Any, ...]) -> Group | None:
-        """The rows of a place. They have no method if no problem could be made and no methods were named."""
-        return of.get((place, method)) or of.get((place, ""))
+        """Return the rows of a place. They have no method if no problem could be made and no methods were named."""
+        return by_place.get((place, method)) or by_place.get((place, ""))
 
-    return Panel(method, [[_tile(group((*below, *at)), what) for at in across] for below in up])
+    return Panel(method, [[_tile(group((*row, *column)), what) for column in across] for row in up])
 
 
 def shades(what: str) -> list[Tile]:
-    """The key of a map, without that of empty tiles."""
+    """Return the key of a map, without the entry for empty tiles."""
     from boundcheck.views.figures.value_map import Tile
 
     return [Tile(text, QUANTITIES[what].shade(value)) for value, text in QUANTITIES[what].keys]
@@ -148,7 +147,7 @@ def _axes(sweep: Sweep, x: str | None, y: str | None) -> tuple[str | None, str |
 
 
 def _some(values: Sequence[Any]) -> list[Any]:
-    """All, or some of many with the first and the last among them."""
+    """Return all values, or MOST of them with the first and the last."""
     if len(values) <= MOST:
         return list(values)
     return [values[round(i * (len(values) - 1) / (MOST - 1))] for i in range(MOST)]
@@ -168,7 +167,7 @@ def _tile(group: Group | None, what: str) -> Tile:
 
 
 def _word(value: float) -> str:
-    """At most five characters; 1 only where it is 1, for a rate of 1 is no progress."""
+    """Return a number in at most five characters; "1" only for exactly 1, because a rate of 1 means no progress."""
     if value >= 1e4 or 0 < value < 1e-2:
         return f"{value:.0e}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
     if value >= 100 or value == int(value):

@@ -1,4 +1,4 @@
-"""What `sweep` returns: a row for each check, and ways to show them."""
+"""The result of `sweep`: a row for each check, and methods that show the rows."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ FORMATS = ("png", "svg")
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """Every check of a sweep, or every plan.
+    """The result of a sweep: all its checks, or all its plans.
 
     Attributes
     ----------
     problem : str
-        The name of the problem, or of what makes it.
+        The name of the problem, or of the function that makes it.
     action : str
         "check" or "plan".
     grid : Grid
-        The axes with their values, and how many λ were drawn at each point.
+        The axes with their values, and the number of λ that were drawn at each point.
     rows : tuple of SweepRow
         A row for each method at each point, in the order of the grid.
     settings : dict
-        All that the rows depend on.
+        Everything that the rows depend on.
     from_before : int
-        How many points were there already, from a call that was stopped.
+        The number of points from an earlier call that was stopped.
     """
 
     problem: str
@@ -64,17 +64,17 @@ class Sweep:
 
     @property
     def methods(self) -> list[str]:
-        """The methods of the rows, in their order."""
+        """The methods, in the order of the rows."""
         named = list(dict.fromkeys(row.method for row in self.rows))
         return [method for method in named if method] or named
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many rows have each verdict."""
+        """The number of rows with each verdict."""
         return dict(Counter(row.verdict for row in self.rows))
 
     def table(self) -> str:
-        """The first screen: sentences and a small table.
+        """Return the first screen: sentences and a small table.
 
         Returns
         -------
@@ -84,12 +84,12 @@ class Sweep:
         return str(self)
 
     def to_frame(self) -> DataFrame:
-        """The rows as a pandas table.
+        """Return the rows as a pandas table.
 
         Returns
         -------
         DataFrame
-            With a column for each axis, and one for each field of `SweepRow`.
+            A column for each axis, and one for each field of `SweepRow`.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class Sweep:
     def plot(
         self, path: str | PathLike[str], what: str = "tightness", *, x: str | None = None, y: str | None = None
     ) -> Path:
-        """Draw a map over two axes, a panel for each method; or over one axis and the methods.
+        """Draw a map over two axes, with a panel for each method, or over one axis and the methods.
 
         Parameters
         ----------
@@ -111,9 +111,10 @@ class Sweep:
         what : {"tightness", "a-priori", "verdicts", "rates", "steps"}
             What to show; "tightness" by default, the best bound over the error.
         x : str, optional
-            The axis across, "sample" for drawn λ. By default the axes with several values, without seeds and samples.
+            The horizontal axis; "sample" is the axis of the drawn λ. By default the axes are those with several
+            values, without seeds and samples.
         y : str, optional
-            The axis upwards.
+            The vertical axis.
 
         Returns
         -------
@@ -132,12 +133,12 @@ class Sweep:
         return canvas.save(maps.drawn(self, what, x, y), path)
 
     def to_json(self) -> dict[str, Any]:
-        """The sweep as plain data, for a JSON file.
+        """Return the sweep as plain data, for a JSON file.
 
         Returns
         -------
         dict
-            Without NaN or infinity.
+            Plain data without NaN or infinity.
         """
         return {
             "schema": SCHEMA,
@@ -154,7 +155,7 @@ class Sweep:
         Parameters
         ----------
         directory : str or path
-            The folder; it is made if need be.
+            The folder; it is created if it does not exist.
 
         Returns
         -------
@@ -170,7 +171,7 @@ class Sweep:
 
 
 def save(sweep: Sweep, directory: str | PathLike[str] | Results) -> list[Path]:
-    """`Sweep.save`, also to a folder that is claimed already."""
+    """Write the files of `Sweep.save`, also to a folder that is already claimed."""
     from boundcheck.views.figures import canvas
 
     content = json.dumps(sweep.to_json(), ensure_ascii=False, allow_nan=False)
@@ -187,7 +188,7 @@ def save(sweep: Sweep, directory: str | PathLike[str] | Results) -> list[Path]:
 
 
 def _csv(sweep: Sweep) -> str:
-    """A line for each row; an empty cell where there is no value."""
+    """Return the rows as CSV, with an empty cell for a missing value."""
     rows, text = [row.flat() for row in sweep.rows], io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()

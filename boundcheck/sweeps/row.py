@@ -1,4 +1,4 @@
-"""One check of a sweep, or one plan: a method on a problem at a λ, in a few numbers."""
+"""One row of a sweep: the check or plan of one method on one problem at one λ, in a few numbers."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ FAILED, NO_GUARANTEE = "failed", "no guarantee"
 
 @dataclass(frozen=True)
 class SweepRow:
-    """One check of a sweep: a method on one problem at one λ; or, with ``action="plan"``, its plan.
+    """The check of one method on one problem at one λ or, with ``action="plan"``, its plan.
 
     Attributes
     ----------
     options : mapping from str to object
-        Where in the grid it is: a value for each axis.
+        The place in the grid: a value for each axis.
     sample : int
-        Which of the drawn λ, from 0.
+        The index of the drawn λ, from 0.
     method : str
         The method; empty if the problem could not be made and no methods were named.
     verdict : str
-        The worst verdict of the bounds on this method, as in `Verdict`, or "failed". Of a plan: how its steps are known
-        ("proved", "probable" or "estimated"), "no guarantee", or "failed".
+        The worst verdict of the bounds on this method, as in `Verdict`, or "failed". For a plan: how its steps are
+        known ("proved", "probable" or "estimated"), "no guarantee", or "failed".
     bound : str
         The best bound; empty if there is none.
     known : str
         How the best bound is known: "proved", "probable" or "estimated"; empty if there is none.
     ratio : float or None
-        The best bound over the error, at the last t where the error is more than rounding. Of a plan: the cost of the
-        guaranteed steps over that of the steps that a run needed.
+        The best bound over the error, at the last t where the error is more than rounding. For a plan: the cost of the
+        guaranteed steps over the cost of the steps that a run needed.
     a_priori : float or None
         The same as `ratio` for the best bound that can be computed before a run from q and Lipschitz constants.
     error : float or None
-        The error at the last t; of a plan, that of the run with the guaranteed steps.
+        The error at the last t; for a plan, the error of the run with the guaranteed steps.
     relative_error : float or None
         The error at the last t in units of ‖∇f‖.
     course : str
-        What the error does as t grows: "converges", "falls", "converged", "stalls" or "diverges".
+        How the error behaves as t grows: "converges", "falls", "converged", "stalls" or "diverges".
     rate : float or None
         The measured factor by which the error shrinks at each step.
     q_local : float or None
-        The contraction constant around w*, as far as it is known.
+        The contraction constant around w*, if known.
     needed : int or None
-        The t that is needed for an error of 1 % of ‖∇f‖; of a plan, the t that a run needed.
+        The t that is needed for an error of 1 % of ‖∇f‖; for a plan, the t that a run needed.
     guaranteed : int or None
-        The t for which a proved bound is within 1 % of ‖∇f‖; of a plan, the t that a bound guarantees.
+        The t for which a proved bound is within 1 % of ‖∇f‖; for a plan, the t that a bound guarantees.
     guaranteed_k : int or None
-        The steps of the linear solver that go with `guaranteed` in a plan.
+        For a plan, the steps of the linear solver that belong to `guaranteed`.
     reason : str
-        Why there is no verdict or no guarantee, or what was raised; empty otherwise.
+        Why there is no verdict or no guarantee, or the message of the error; empty otherwise.
     """
 
     options: Mapping[str, Any]
@@ -83,12 +83,12 @@ class SweepRow:
     reason: str = ""
 
     def flat(self) -> dict[str, Any]:
-        """The row as one dict, the options first.
+        """Return the row as one dict, with the options first.
 
         Returns
         -------
         dict
-            An option that has the name of another column is called "NAME (option)".
+            The columns by name. An option with the name of another column is called "NAME (option)".
         """
         names = {field.name for field in fields(self)}
         options = {f"{name} (option)" if name in names else name: value for name, value in self.options.items()}
@@ -96,7 +96,7 @@ class SweepRow:
 
 
 def of_report(report: Report) -> Iterator[dict[str, Any]]:
-    """A row for each method of a report at one λ, without its place in the grid."""
+    """Yield a row for each method of a report at one λ, without its place in the grid."""
     q = report.constants[BallKind.LOCAL].get("q")
     for summary in report.summary.methods:
         curve, best = report.curves[summary.method], summary.best
@@ -123,14 +123,14 @@ def of_report(report: Report) -> Iterator[dict[str, Any]]:
 
 
 def _needed(steps: StepsNeeded) -> int | None:
-    """The measured t, or the expected one; that is not more than what is proved to be enough."""
+    """Return the measured t, or else the expected t, which is at most the t that is proved to be enough."""
     if steps.needed is None or steps.measured or steps.guaranteed is None:
         return steps.needed
     return min(steps.needed, steps.guaranteed)
 
 
 def of_plan(plan: Plan) -> Iterator[dict[str, Any]]:
-    """A row for each method of a plan, without its place in the grid."""
+    """Yield a row for each method of a plan, without its place in the grid."""
     guarantees = {guarantee.method: guarantee for guarantee in plan.guarantees}
     q = plan.constants.get("q")
     for method in dict.fromkeys([*guarantees, *plan.needs, *plan.silent]):
@@ -152,7 +152,7 @@ def of_plan(plan: Plan) -> Iterator[dict[str, Any]]:
 
 
 def failed(methods: list[str] | None, error: Exception) -> list[dict[str, Any]]:
-    """The rows of a task that raised."""
+    """Return the rows of a task that raised."""
     from boundcheck.errors import BoundcheckError
 
     text = " ".join(str(error).split())[:300]

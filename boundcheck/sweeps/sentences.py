@@ -1,4 +1,4 @@
-"""What a sweep found in sentences, and its table: verdict counts, where the best bound is loosest and tightest."""
+"""The results of a sweep as sentences and a table: verdict counts, and where the best bound is loosest and tightest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from boundcheck.sweeps.row import FAILED, NO_GUARANTEE, SweepRow
 if TYPE_CHECKING:
     from boundcheck.sweeps.result import Sweep
 
-MOST_LINES = 24  # of the table on the first screen
+MOST_LINES = 24  # the most lines of the table on the first screen
 MOST_REASONS = 3
 VERBS = {
     "proved": "proved", "probable": "probable", "estimated": "estimated", NO_GUARANTEE: "without a guarantee",
@@ -27,7 +27,7 @@ VERBS = {
 
 
 def sentences(sweep: Sweep) -> list[str]:
-    """How many checks, their verdicts, and where the best bound is tightest and loosest."""
+    """Return sentences on the number of checks, their verdicts, and where the best bound is tightest and loosest."""
     noun = sweep.action if len(sweep.rows) == 1 else f"{sweep.action}s"
     over = f" over {' × '.join(sweep.grid.wide)}" if sweep.grid.wide else ""
     counts = Counter(row.verdict for row in sweep.rows)
@@ -43,10 +43,10 @@ def sentences(sweep: Sweep) -> list[str]:
 
 
 def _extremes(sweep: Sweep, rows: Sequence[SweepRow], name: str, start: str, unit: str) -> list[str]:
-    having = [row for row in rows if getattr(row, name) is not None]
-    if not having:
+    rows_with_value = [row for row in rows if getattr(row, name) is not None]
+    if not rows_with_value:
         return []
-    least, largest = (pick(having, key=lambda row: getattr(row, name)) for pick in (min, max))
+    least, largest = (pick(rows_with_value, key=lambda row: getattr(row, name)) for pick in (min, max))
     first = f"{number(getattr(least, name))} {unit} at its tightest ({_where(sweep, least)})"
     if least is largest:
         return [f"{start} {number(getattr(least, name))} {unit} ({_where(sweep, least)})."]
@@ -54,18 +54,18 @@ def _extremes(sweep: Sweep, rows: Sequence[SweepRow], name: str, start: str, uni
 
 
 def _where(sweep: Sweep, row: SweepRow) -> str:
-    """The method, and the values of the axes that have several."""
+    """Return the method, and the values of the axes that have several values."""
     parts = [row.method] + [f"{axis} = {short(row.options.get(axis, row.sample))}" for axis in sweep.grid.wide]
     return ", ".join(parts)
 
 
 def table_axes(sweep: Sweep) -> list[str]:
-    """The axes that the table has columns for: all but those that repeat a measurement, if there are others."""
+    """Return the axes with a column in the table: those that change the problem, if there are any."""
     return [axis for axis in sweep.grid.wide if axis not in ("seed", "sample")] or sweep.grid.wide[:1]
 
 
 def table(sweep: Sweep, axes: Sequence[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows, a line for each place and method; numbers are medians over the rest."""
+    """Return header and lines, one for each place and method; numbers are medians over the other axes."""
     plan = sweep.action == "plan"
     header = (*axes, "method", "known" if plan else "verdict", "cost" if plan else "bound/error")
     header += ("needs t", "guaranteed t") if plan else ("a priori", "needs t", "proved t")
@@ -87,7 +87,7 @@ def _steps(group: Group, name: str) -> str:
 
 
 def card(sweep: Sweep) -> Card:
-    """The first screen: at most 40 lines."""
+    """Return the first screen, at most 40 lines."""
     axes = table_axes(sweep)
     header, lines = table(sweep, axes)
     while len(lines) > MOST_LINES and len(axes) > 1:
@@ -110,7 +110,7 @@ def card(sweep: Sweep) -> Card:
 
 
 def _reasons(sweep: Sweep) -> list[str]:
-    """The most frequent reasons of rows without a verdict."""
+    """Return the most frequent reasons of rows without a verdict."""
     reasons = Counter(row.reason for row in sweep.rows if row.reason)
     lines = [f"{count} × {reason}" for reason, count in reasons.most_common(MOST_REASONS)]
     more = len(reasons) - MOST_REASONS
@@ -118,7 +118,7 @@ def _reasons(sweep: Sweep) -> list[str]:
 
 
 def markdown(sweep: Sweep) -> str:
-    """The table of all places, for a file."""
+    """Return the table of all places in markdown."""
     header, lines = table(sweep, table_axes(sweep))
     text = [f"# sweep of {sweep.problem}", "", *sentences(sweep), ""]
     text += [" | ".join(("", *row, "")).strip() for row in (header, ("---",) * len(header), *lines)]

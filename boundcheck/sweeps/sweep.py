@@ -47,25 +47,25 @@ def sweep(
 ) -> Sweep:
     """Run `check` or `plan` at every point of a grid: when is the bound loose?
 
-    A point that raises (a problem that cannot be made, a solution that is not found) is a row with its reason.
+    If a point raises, because its problem cannot be made or no solution is found, its row has the reason.
 
     Parameters
     ----------
     problem : str, callable or Problem
-        What makes the problems: a name as `load_problem` takes it, such as "lr" or "mine.py:make", or a function that
-        takes the swept options by name and returns a `Problem`. A finished problem has no options to sweep.
+        The source of the problems: a name as in `load_problem`, such as "lr" or "mine.py:make", or a function that
+        takes the swept options by name and returns a `Problem`. A `Problem` itself has no options to sweep.
     over : mapping from str to iterable or str
         The values of each option of the problem. Text is read as on the command line: "10:1e5:9:log" for 9 numbers
         with equal ratios, "0:1:5" for 5 with equal differences, "0:20" for the whole numbers from 0 to 19, "a,b" for
-        values. With ``action="check"`` "t" is an axis too, with "plan" "rtol" and "eps".
+        values. With ``action="check"``, "t" can also be an axis; with "plan", "rtol" and "eps" can.
     t : int
         The largest number of lower-level steps of each check; 200 by default.
     methods : sequence of str, optional
-        The methods, as in `check`; each is a row.
+        The methods, as in `check`; each has its own row.
     samples : int
-        How many λ to draw at each point; 1 by default, which is the problem's own λ.
+        The number of λ to draw at each point. With 1, the default, the problem's own λ is used.
     seed : int, optional
-        The seed of the problem's data, if it takes one, and of drawn λ.
+        The seed of the problem's data, if the problem takes one, and of the drawn λ.
     action : {"check", "plan"}
         What to run at each point; "check" by default.
     rtol : float, optional
@@ -75,18 +75,18 @@ def sweep(
     bounds : sequence of str, optional
         Names of bounds from the catalogue, for checks; all of them by default.
     options : mapping from str to object, optional
-        Options of the problem that are the same everywhere.
+        Options of the problem that are the same at every point.
     budget : int, optional
-        How many products with derivatives each estimated constant may take.
+        The largest number of products with derivatives for each estimated constant.
     jobs : int
-        The number of processes; 1 by default, this one.
+        The number of processes; 1 by default, which is this process.
     scheduler : str
-        The address of a Dask scheduler to run on, in place of `jobs`.
+        The address of a Dask scheduler, in place of `jobs`.
     out : str or path, optional
-        A folder for checkpoints: after a stop, the same call resumes from there. `Sweep.save` writes the results. By
+        A folder for checkpoints: after a stop, the same call continues from them. `Sweep.save` writes the results. By
         default nothing is kept.
     progress : callable (what, done, of) -> None, optional
-        Called with what is being done, how much of it is done, and of how much.
+        Called with a description, the amount that is done, and the total amount.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def run_sweep(
     options: Mapping[str, Any] | None, budget: int | None, jobs: int, scheduler: str,
     out: str | PathLike[str] | Results | None, progress: Progress | None, say: Say = lambda text: None,
 ) -> Sweep:  # fmt: skip
-    """`sweep`, for the command line too: `out` may be a claimed folder, and `say` hears how long it will take."""
+    """Run `sweep`, also for the command line: `out` may be a claimed folder; `say` gets the estimate of the time."""
     if action not in ACTIONS:
         raise UnknownNameError.among("action", action, ACTIONS)
     maker = Maker.of(problem)
@@ -151,7 +151,7 @@ def _settings(
     maker: Maker, grid: Grid, t: int, methods: Sequence[str] | None, seed: int | None, action: str,
     rtol: float | None, eps: float | None, bounds: Sequence[str] | None, options: dict[str, Any], budget: int | None,
 ) -> Settings:  # fmt: skip
-    """All that the rows depend on, as JSON; errors for what no point could use."""
+    """Return everything that the rows depend on, as JSON; InputError if no point could use an argument."""
     if isinstance(methods, str):
         methods = [methods]
     for name in options:
@@ -176,7 +176,7 @@ def _steps(
     action: str, grid: Grid, t: int, rtol: float | None, eps: float | None, bounds: Sequence[str] | None,
     budget: int | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The arguments of each check or plan; those that are swept are replaced at each point."""
+    """Return the arguments of each check or plan; each point replaces the swept ones."""
     if budget is not None:
         method_names.count(budget, "budget", least=1)
     if action == "check":

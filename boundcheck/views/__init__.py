@@ -1,1 +1,1 @@
-"""What people look at: terminal, figures and the page. No torch."""
+"""Output for people: tables in the terminal, figures and pages. This package does not import torch."""

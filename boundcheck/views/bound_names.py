@@ -1,4 +1,4 @@
-"""One name for each bound, in tables, legends and pages: that of the catalogue, with the theorem's number behind it."""
+"""The name of a bound in tables, legends and pages: its name in the catalogue, and the number of the theorem."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ NUMBERED = re.compile(r"(Theorem|Proposition|Lemma|Corollary|Appendix|appendix)\
 
 
 def bound_name(name: str, reference: str = "") -> str:
-    """A bound as people read it.
+    """Return the name of a bound for people.
 
     Parameters
     ----------
     name : str
         The name of the bound in the catalogue.
     reference : str
-        Where it is stated, as in `BoundCurve.reference`. A bound without a numbered statement has its name only.
+        Where the bound is stated, as in `BoundCurve.reference`. Without a numbered statement, only the name is
+        returned.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The files of a report: JSON, a table of the curves, and figures."""
+"""Write the files of a report: JSON, a table of the curves, and figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from boundcheck.report.report import Report
 
 
 def save(report: Report, directory: str | os.PathLike[str] | Results, *, figures: bool = True) -> list[Path]:
-    """report.json, curves.csv and the figures in `directory`, moved there once all of them are made."""
+    """Write report.json, curves.csv and the figures to `directory`, all of them or none."""
     content = json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False)
     texts = {"report.json": content, "curves.csv": curves_csv(report)}
     return write_together(directory, texts, partial(_figures, report) if figures else None)
@@ -25,9 +25,9 @@ def save(report: Report, directory: str | os.PathLike[str] | Results, *, figures
 def write_together(
     directory: str | os.PathLike[str] | Results, texts: Mapping[str, str], figures: Callable[[Path], list[Path]] | None
 ) -> list[Path]:
-    """Texts by file name, and the files that `figures` puts into a folder, moved to `directory` when all are made."""
+    """Write texts by file name, and the files that `figures` writes into a folder, all of them or none."""
     with sole_use(directory) as results:
-        with results.together() as parts:  # an interrupt leaves what was there
+        with results.together() as parts:  # after an interrupt, the previous files are still there
             for name, text in texts.items():
                 (parts / name).write_text(text, encoding="utf-8", newline="")
             names = [*texts, *(path.name for path in (figures(parts) if figures is not None else []))]
@@ -35,7 +35,7 @@ def write_together(
 
 
 def curves_csv(report: Report) -> str:
-    """One row for each method, λ and t."""
+    """Return a table with a row for each method, λ and t."""
     names = list(dict.fromkeys(name for curve in report.curves.values() for name in curve.applicable))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -51,7 +51,7 @@ def curves_csv(report: Report) -> str:
 
 
 def cells(values: Iterable[float]) -> list[str]:
-    """Numbers as they are read again, empty where they are not finite."""
+    """Return numbers as text with all digits, empty if not finite."""
     return [repr(float(x)) if math.isfinite(x) else "" for x in values]
 
 
@@ -66,9 +66,9 @@ def _figures(report: Report, place: Path) -> list[Path]:
         if bound is not None and bound.trace is not None:
             title = trace_title(report, curve, bound)
             draw[f"trace-{curve.method.replace(':', '-')}"] = partial(report_figures.trace, bound.trace, title)
-    written = []
-    for name, drawn in draw.items():
-        figure = drawn()
-        for suffix in ("png", "svg"):  # the fonts in a pdf take as long again as the drawing
-            written.append(report_figures.save(figure, place / f"{name}.{suffix}"))
-    return written
+    paths = []
+    for name, draw_figure in draw.items():
+        figure = draw_figure()
+        for suffix in ("png", "svg"):  # no pdf, because its fonts would double the time
+            paths.append(report_figures.save(figure, place / f"{name}.{suffix}"))
+    return paths

@@ -1,4 +1,4 @@
-"""The files of a stochastic report: JSON, a table of the means and bounds, and a figure."""
+"""Write the files of a stochastic report: JSON, a table of the means and bounds, and a figure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from boundcheck.views.report_files import cells, write_together
 
 
 def save(report: StochasticReport, directory: str | os.PathLike[str] | Results, *, figures: bool = True) -> list[Path]:
-    """report.json, curves.csv and the figure in `directory`, moved there once all of them are made."""
+    """Write report.json, curves.csv and the figure to `directory`, all of them or none."""
     content = json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False)
     texts = {"report.json": content, "curves.csv": curves_csv(report)}
     return write_together(directory, texts, partial(_figures, report) if figures else None)
 
 
 def curves_csv(report: StochasticReport) -> str:
-    """One row for each method and point, with the columns of `StochasticReport.to_frame`."""
+    """Return a table with a row for each method and point, and the columns of `StochasticReport.to_frame`."""
     table = columns(report)
     whole = ("method", "t", "k")
     out = io.StringIO()

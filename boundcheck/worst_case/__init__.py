@@ -1,4 +1,4 @@
-"""The search for the instance on which a bound is closest to false: families with known constants, and their ascent.
+"""Search for the problem with the largest error/bound, among families of problems with known constants.
 
-Joins theory and torch, as `compare` does: formulas come from the catalogue, runs from here.
+Like `compare`, this package uses theory and torch: formulas are from the catalogue, and runs are computed here.
 """

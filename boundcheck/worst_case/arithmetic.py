@@ -1,6 +1,6 @@
-"""The same code in two arithmetics: batches of doubles in torch that can be differentiated, and 50 digits in mpmath.
+"""Two arithmetics for the same code: differentiable batches of doubles in torch, and 50 digits in mpmath.
 
-Arrays are torch tensors or numpy arrays of mpf; what both can do with operators and methods is not repeated here.
+Arrays are torch tensors or numpy arrays of mpf. Operators and methods that both have are not repeated here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DIGITS = 50
 
 @dataclass(frozen=True, eq=False)
 class Arithmetic:
-    """The few functions that torch and mpmath spell differently; reductions are along the last axis."""
+    """The functions that differ between torch and mpmath. Reductions are along the last axis."""
 
     minimum: Callable[[Array, Array], Array]
     maximum: Callable[[Array, Array], Array]
@@ -35,12 +35,12 @@ class Arithmetic:
 
 
 def times(M: Array, x: Array) -> Array:
-    """Each matrix of a stack times its vector."""
+    """Return the product of each matrix of a stack with its vector."""
     return M[..., 0] * x if x.shape[-1] == 1 else (M @ x[..., None])[..., 0]
 
 
 def turned(M: Array) -> Array:
-    """Each matrix transposed."""
+    """Return a stack with each matrix transposed."""
     return M.swapaxes(-1, -2)
 
 
@@ -67,7 +67,7 @@ DOUBLE = Arithmetic(
     _divide,
 )
 
-_MP = MPContext()  # our own context: the precision of the global one belongs to the user
+_MP = MPContext()  # our own context, because the user may set the precision of the global one
 _MP.dps = DIGITS
 
 
@@ -98,13 +98,13 @@ DECIMAL = Arithmetic(
 
 
 def decimal(value: Any) -> np.ndarray:
-    """Doubles as the same numbers in mpmath."""
+    """Return doubles as the same numbers in mpmath."""
     return np.asarray(_each(lambda x: _MP.mpf(float(x)))(np.asarray(value, dtype=float)), dtype=object)
 
 
 def rotation(ops: Arithmetic, angles: Array, d: int) -> Array:
-    """The product of the plane rotations by these angles, a plane for each pair of axes: orthogonal for any angles."""
-    ones = 1 + 0 * angles.sum(-1)  # of the shape of the batch
+    """Return the product of the plane rotations by these angles, one for each pair of axes. It is orthogonal."""
+    ones = 1 + 0 * angles.sum(-1)  # with the shape of the batch
     rows = [[ones if i == j else 0 * ones for j in range(d)] for i in range(d)]
     planes = [(i, j) for i in range(d) for j in range(i + 1, d)]
     for number, (i, j) in enumerate(planes):

@@ -1,4 +1,4 @@
-"""The winner again in 50 digits, so that a refutation is not an effect of rounding."""
+"""Evaluate the worst instance again in 50 digits, so that a refutation is not an effect of rounding."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from boundcheck.worst_case.instance import Instance
 from boundcheck.worst_case.target import Target
 from boundcheck.worst_case.terms import BoundTerm, terms
 
-SHOWN_DIGITS = 25  # digits that are written down
+SHOWN_DIGITS = 25  # digits in the output
 MANY_DIGITS = 200  # digits in which a ratio above 1 is computed again; for a bound of 10⁻⁸⁰, 50 are not enough
-RATIO_MARGIN = (
-    1e-30  # by how much a ratio computed in 50 digits has to exceed 1; some 10⁴ operations lose 10 digits at most
-)
+RATIO_MARGIN = 1e-30  # a ratio in 50 digits must exceed 1 by so much; some 10⁴ operations lose at most 10 digits
 
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """Error, bound and ratio of one instance; its numbers are doubles, taken as exact."""
+    """Error, bound and ratio of one instance. The numbers of the instance are doubles and count as exact."""
 
     error: Any
     bound: Any
@@ -41,7 +39,7 @@ class Exact:
 
 
 def evaluate(target: Target, instance: Instance, t: int, k: int) -> Exact:
-    """One instance (a batch of one) in 50 digits, and again in 200 digits if it seems to refute the bound."""
+    """Evaluate one instance (a batch of one) in 50 digits, and again in 200 digits if it seems to refute the bound."""
     exact = _in_digits(target, instance, t, k)
     if exact.error > exact.bound:
         with _MP.workdps(MANY_DIGITS):
@@ -59,5 +57,5 @@ def _in_digits(target: Target, instance: Instance, t: int, k: int) -> Exact:
 
 
 def of_row(family: Family, raw: Any, t: int, k: int) -> Exact:
-    """That of a row of raw numbers."""
+    """Evaluate the instance of a row of raw numbers."""
     return evaluate(family.target, family.instance(raw).row(0), t, k)

@@ -1,9 +1,10 @@
-"""From unconstrained numbers to instances, so that any step of an ascent lands on a valid one.
+"""Turn unconstrained numbers into instances, so that every step of an ascent gives a valid instance.
 
-A row of raw numbers holds w* and the ramps and angles of an instance. Lengths of ramps are exponentials; φ' is scaled
-so that the contraction constant is q; w* is scaled to length 1, which changes no ratio. `only` switches parts off:
-slopes of φ', ζ, γ, χ for nu_1, nu_2, eta_1, eta_2, and the values of ∂₂Φ and ∇₁E at w = 0 for L_Phi and L_E. Without
-`saturating`, ramps are straight as far as anything looks: Φ and E are then bilinear and quadratic, and ν₁ = 0.
+A row of raw numbers has w* and the ramps and angles of an instance. Lengths of ramps are exponentials; φ' is scaled so
+that the contraction constant is q; w* is scaled to length 1, which changes no ratio. Without a part in `parts`, the
+corresponding numbers are 0: slopes of φ', ζ, γ, χ for nu_1, nu_2, eta_1, eta_2, and the values of ∂₂Φ and ∇₁E at w = 0
+for L_Phi and L_E. Without `saturating`, ramps are straight wherever they are evaluated: Φ is then bilinear, E is
+quadratic, and ν₁ = 0.
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ from boundcheck.worst_case.instance import ANGLES, RAMPS, Instance
 from boundcheck.worst_case.ramp import Ramp
 from boundcheck.worst_case.target import Target
 
-FAR = 1e4  # the end of a ramp that is meant to be straight
+FAR = 1e4  # the length of ramps without saturation
 SHORTEST, LONGEST = -4.0, 4.0  # logarithms of the lengths of ramps
-WIDER, WIDEST = 0.01, 8.0  # logarithms of how much more than the spectrum a momentum method is tuned to; κ − 1 cancels
+WIDER, WIDEST = 0.01, 8.0  # log of the tuned κ over the κ of the spectrum: least value (κ − 1 cancels), and range
 
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """The instances among which the worst is looked for."""
+    """The instances among which the search looks for the worst."""
 
     target: Target
     d: int
     q: float
     parts: frozenset[str]
     saturating: bool = True
-    least: float = 0.0  # the least share of the bound for each term that has parts
+    least: float = 0.0  # the least share of the bound for each term of `parts`
 
     @cached_property
     def layout(self) -> dict[str, slice]:
-        """Where each number stands in a row."""
+        """The place of each array in a row."""
         slices, start = {}, 0
         for name, size in self._sizes():
             slices[name] = slice(start, start + size)
@@ -63,7 +64,7 @@ class Family:
         return sum(size for _, size in self._sizes())
 
     def random(self, rows: int, generator: torch.Generator) -> Tensor:
-        """Normal numbers; in every other row ramps are long and straight, as otherwise all of them saturate early."""
+        """Return normal numbers. In every other row ramps are long and straight; else all of them saturate early."""
         raw = torch.randn(rows, self.size, generator=generator, dtype=torch.float64)
         for name in ("zeta", "gamma", "chi"):
             plus, minus, *lengths = (self.layout[f"{name}.{field}"] for field in ("plus", "minus", "m_plus", "m_minus"))
@@ -73,7 +74,7 @@ class Family:
         return raw
 
     def instance(self, raw: Tensor) -> Instance:
-        """The instances of rows of raw numbers."""
+        """Return the instances of rows of raw numbers."""
         numbers = {name: raw[:, part] for name, part in self.layout.items()}
         scales = numbers.pop("scales")
         numbers["w_star"] = numbers["w_star"] / DOUBLE.norm(numbers["w_star"])[:, None].clamp(min=1e-9)
@@ -84,7 +85,7 @@ class Family:
         ramps["phi"] = self._contracting(ramps["phi"])
         instance = Instance(self.target.kind(self.d), numbers | _flat(ramps))
         for name, part, V in (("zeta", "L_Phi", instance.V_Z), ("gamma", "L_E", instance.V_g)):
-            if part not in self.parts:  # 0 at w = 0, and not by cancellation, which the search would find and use
+            if part not in self.parts:  # exactly 0 at w = 0; the search would exploit a cancellation
                 ramps[name] = ramps[name].through(-ramps[name].change(DOUBLE, times(V, instance.start)))
         if self.target.smooth:
             ramps |= self._at_most_one(Instance(instance.kind, numbers | _flat(ramps)), ramps, scales)
@@ -93,7 +94,7 @@ class Family:
     def _ramp(self, numbers: dict[str, Tensor], name: str) -> Ramp:
         slope = {"phi": "nu_1", "zeta": "nu_2", "gamma": "eta_1", "chi": "eta_2"}[name]
         star, plus, minus = (numbers[f"{name}.{field}"] for field in ("star", "plus", "minus"))
-        plus, minus = plus**3, minus**3  # so that 0 is near
+        plus, minus = plus**3, minus**3  # makes values close to 0 likely
         lengths = [numbers[f"{name}.{field}"].clamp(SHORTEST, LONGEST).exp() for field in ("m_plus", "m_minus")]
         if name == "chi":
             star = 0 * star  # a constant in ∇₂E has no effect
@@ -104,7 +105,7 @@ class Family:
         return Ramp(star, plus, minus, lengths[0], lengths[1])
 
     def _contracting(self, ramp: Ramp) -> Ramp:
-        """Scaled to sup |φ'| = q; for one L ≤ 1 of all second derivatives, 0 ≤ φ' as well."""
+        """Scale the ramp to sup |φ'| = q; for smooth targets (L ≤ 1 for all second derivatives) first make φ' ≥ 0."""
         if self.target.smooth:
             floor = ramp.lowest(DOUBLE).clamp(max=0.0)
             ramp = ramp.shifted(-floor)
@@ -112,7 +113,7 @@ class Family:
         return ramp.scaled((self.q / largest.clamp(min=1e-12))[:, None])
 
     def _at_most_one(self, instance: Instance, ramps: dict[str, Ramp], scales: Tensor) -> dict[str, Ramp]:
-        """E and ∂₂Φ scaled so that η₁, η₂ and L_Φ are at most 1."""
+        """Scale E and ∂₂Φ so that η₁, η₂ and L_Φ are at most 1."""
         constants = instance.constants(self.target.ball)
         of_E = torch.maximum(constants["eta_1"], constants["eta_2"]).clamp(min=1e-9)
         E, Z = torch.sigmoid(scales[:, 0]) / of_E, torch.sigmoid(scales[:, 1]) / constants["L_Phi"].clamp(min=1e-9)

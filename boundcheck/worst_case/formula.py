@@ -1,4 +1,4 @@
-"""A formula of the catalogue at numbers of the search: batches of doubles in torch, or 50 digits in mpmath."""
+"""Evaluate formulas of the catalogue for the search: in batches of doubles in torch, or in 50 digits in mpmath."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from boundcheck.worst_case.arithmetic import Arithmetic, Array
 
 @dataclass(frozen=True, eq=False)
 class _Batches(FormulaArithmetic):
-    """Formulas in the arithmetic `ops`; t and k are numbers already, so every exponent is one too."""
+    """Formulas in the arithmetic `ops`. t and k are already numbers, so every exponent is a number."""
 
     ops: Arithmetic
 
@@ -26,7 +26,7 @@ class _Batches(FormulaArithmetic):
         return p if q == 1 else p / q
 
     def product(self, coefficient: sp.Rational, factors: Sequence[Array]) -> Array:
-        """The coefficient is applied as two integers, so that no arithmetic sees a rounded third."""
+        """Return the product. The coefficient is applied as two integers, so that 1/3 is not rounded to a double."""
         product = functools.reduce(lambda a, b: a * b, factors)
         return product if coefficient == 1 else product * int(coefficient.p) / int(coefficient.q)
 
@@ -51,21 +51,21 @@ class _Batches(FormulaArithmetic):
 
 
 def _extremum(items: Sequence[Array], pick: Callable[[Array, Array], Array]) -> Array:
-    """Numbers among `items` are first brought to the shape of the batch."""
+    """Return the extremum of `items`. Numbers are first broadcast to the shape of the batch."""
     batch = next(item for item in items if not isinstance(item, int | float))
     return functools.reduce(pick, [item + 0 * batch for item in items])
 
 
 def with_counts(expression: sp.Expr, steps: int, solves: int) -> sp.Expr:
-    """`expression` at t = `steps` and k = K = `solves`."""
+    """Return `expression` at t = `steps` and k = K = `solves`."""
     return expression.subs({t: sp.Integer(steps), k: sp.Integer(solves), K: sp.Integer(solves)})
 
 
 def value(expression: sp.Expr, values: Mapping[str, Array], ops: Arithmetic) -> Array:
-    """The number, or the batch of them, that the expression has at `values`."""
+    """Return the number, or the batch of numbers, of the expression at `values`."""
     return walk(expression, values, _Batches(ops))
 
 
 def stated(bound: Bound, rates: tuple[Rate, ...], given: frozenset[str]) -> sp.Expr:
-    """The right-hand side of a bound with its defaults, or these rates, put in for all that is not given."""
+    """Return the right-hand side of a bound. Symbols not in `given` are replaced by their defaults or these rates."""
     return bound.resolved(given, rates)

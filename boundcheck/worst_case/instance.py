@@ -1,10 +1,10 @@
-"""A bilevel problem whose constants are known by construction, in dimension d with one hyperparameter.
+"""A bilevel problem with constants that are known by construction, in dimension d with one hyperparameter.
 
     Φ(w, λ) = w* + Uφ(x) + λ U_Zζ(V_Z x)        x = w − w*, at λ = 0, from w_0 = 0
     E(w, λ) = Σ_i Γ_i((V_g x)_i) + λ χ(e·x)
 
 φ_i', ζ_i, γ_i = Γ_i' and χ are ramps, U, U_Z, V_Z, V_g are orthogonal and e is a unit vector. One hyperparameter is
-enough: on the line through λ in the direction of the error vector, the error is the same and no constant is larger.
+enough: on the line through λ in the direction of the error vector, the error is the same, and no constant is larger.
 
     ∂₁Φ = U diag φ_i'(x_i)          q  = max_i sup|φ_i'|, ν₁ = max_i Lip φ_i'   (the norm of a diagonal matrix)
     ∂₂Φ = U_Z ζ(V_Z x)              ν₂ = max_i Lip ζ_i, L_Φ² = Σ_i sup ζ_i²
@@ -33,7 +33,7 @@ ANGLES = ("U", "U_Z", "V_Z", "V_g", "e")
 
 @dataclass(frozen=True)
 class InstanceKind:
-    """What sort of instance: its dimension, and what is required of it."""
+    """The kind of an instance: its dimension, and its required properties."""
 
     d: int
     symmetric: bool = False
@@ -42,10 +42,10 @@ class InstanceKind:
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A batch of them.
+    """A batch of instances.
 
-    `numbers` has w_star, the five arrays of each ramp as "phi.plus" …, the angles of each rotation, and the freedom of
-    the solvers: the directions `u` of w_t − w* and `s` of v_{t,k} − v_t, and the κ to which a momentum is tuned.
+    `numbers` has w_star, the five arrays of each ramp as "phi.plus" …, the angles of each rotation, and the free
+    parameters of the solvers: the directions `u` of w_t − w* and `s` of v_{t,k} − v_t, and the κ for momentum methods.
     """
 
     kind: InstanceKind
@@ -53,12 +53,12 @@ class Instance:
     ops: Arithmetic = DOUBLE
 
     def precisely(self) -> Instance:
-        """The same numbers in 50 digits."""
+        """Return the same numbers in 50 digits."""
         decimals = {name: decimal(array.detach().cpu().numpy()) for name, array in self.numbers.items()}
         return Instance(self.kind, decimals, DECIMAL)
 
     def row(self, index: int) -> Instance:
-        """One of a batch, as a batch of one."""
+        """Return one instance of the batch, as a batch of one."""
         return Instance(self.kind, {name: x[index : index + 1].detach() for name, x in self.numbers.items()}, self.ops)
 
     def ramp(self, name: str) -> Ramp:
@@ -105,28 +105,28 @@ class Instance:
 
     @property
     def start(self) -> Array:
-        """w_0 − w*, where w_0 = 0."""
+        """w_0 − w* = −w*, because w_0 = 0."""
         return -self.numbers["w_star"]
 
     def step(self, x: Array) -> Array:
-        """Φ(w) − w*."""
+        """Return Φ(w) − w*."""
         return self.turn(self.phi.integral(self.ops, x))
 
     def linearised_at(self, x: Array) -> Linearised:
-        """Φ and its derivative at w."""
+        """Return Φ and its derivative at w."""
         change, moved = self.phi.change_and_integral(self.ops, x)
         return Linearised(self, change, moved)
 
     def turn(self, x: Array) -> Array:
-        """Ux."""
+        """Return Ux."""
         return x if self.kind.symmetric else self._by(self.U, x)
 
     def _by(self, R: Array, x: Array) -> Array:
-        """A rotation times x; that of a line is 1."""
+        """Return a rotation times x; in dimension 1 the rotation is 1."""
         return x if self.kind.d == 1 else times(R, x)
 
     def system(self, x: Array) -> Array:
-        """I − ∂₁Φ(w)."""
+        """Return I − ∂₁Φ(w)."""
         d = self.kind.d
         zero = 0 * x[..., :1]
         eye = self.ops.stack([self.ops.stack([zero[..., 0] + (i == j) for i in range(d)]) for j in range(d)])
@@ -140,7 +140,7 @@ class Instance:
         return self._by(self.U_Z, self.zeta.change(self.ops, self._by(self.V_Z, x)))
 
     def grad_w(self, x: Array) -> Array:
-        """∇₁E(w); where E = ℓ it is w − Φ(w)."""
+        """Return ∇₁E(w), which is w − Φ(w) if E = ℓ."""
         if self.kind.value:
             return x - self.step(x)
         return self._by(turned(self.V_g), self.gamma(self.ops, self._by(self.V_g, x)))
@@ -164,7 +164,7 @@ class Instance:
         return self.ops.solve(self.system(0 * self.start), Z)
 
     def constants(self, ball: str) -> dict[str, Array]:
-        """Every constant of the theorems, its suprema over ‖w‖ ≤ 2D or over B(w*, r_0)."""
+        """Return the constants of the theorems, with suprema over ‖w‖ ≤ 2D or over B(w*, r_0)."""
         ops, origin = self.ops, 0 * self.start
         q = ops.largest(ops.maximum(abs(self.phi.highest(ops)), abs(self.phi.lowest(ops))))
         mu, L = 1 - ops.largest(self.phi.highest(ops)), 1 + ops.largest(-self.phi.lowest(ops))
@@ -192,7 +192,7 @@ class Instance:
         return constants | {"eta_1": self.gamma.lipschitz(ops), "eta_2": self.chi.lipschitz(ops)}
 
     def _interval(self, V: Array, ball: str) -> tuple[Array, Array]:
-        """Between which numbers each coordinate of Vx lies on the ball."""
+        """Return the least and the largest value of each coordinate of Vx on the ball."""
         D = self.ops.norm(self.start)[..., None]
         centre, radius = (times(V, self.start), 2 * D) if ball == BallKind.PAPER else (0 * self.start, D)
         return centre - radius, centre + radius
@@ -212,13 +212,13 @@ class Linearised:
         return self.instance.turn(self.moved)
 
     def d1phi(self, v: Array) -> Array:
-        """∂₁Φ(w)v."""
+        """Return ∂₁Φ(w)v."""
         return self.instance.turn((self.instance.phi.star + self.change) * v)
 
     def change_of_d1phi(self, v: Array) -> Array:
-        """(∂₁Φ(w) − ∂₁Φ(w*))v."""
+        """Return (∂₁Φ(w) − ∂₁Φ(w*))v."""
         return self.instance.turn(self.change * v)
 
     def both(self, v: Array, u: Array) -> Array:
-        """∂₁Φ(w)v + (∂₁Φ(w) − ∂₁Φ(w*))u."""
+        """Return ∂₁Φ(w)v + (∂₁Φ(w) − ∂₁Φ(w*))u."""
         return self.instance.turn(self.instance.phi.star * v + self.change * (v + u))

@@ -1,7 +1,7 @@
-"""Which terms of a bound are attained together: the worst instance with some of its parts; and the map over q, t, k.
+"""Which terms of a bound can be attained together: worst instances with some of the parts; and maps over q, t and k.
 
-ν₂ and L_Φ are what λ enters through, η₁ and L_E what makes ∇₁E differ from 0. A term that stands alone in the formula
-may not be attained next to another: the table says by how much it is missed.
+λ has an effect through ν₂ or L_Φ, and ∇₁E differs from 0 through η₁ or L_E. Two terms that can be attained one by one
+may not be attained together; the ratio for both shows the gap.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from boundcheck.worst_case.target import PARTS, Target, checked_parts, target
 from boundcheck.worst_case.terms import BoundTerm
 from boundcheck.worst_case.worst import step_counts
 
-SUBSETS = (  # the parts that a term needs: λ through ∂₂Φ, and ∇₁E; then the constant that is asked about
+SUBSETS = (  # the parts that a term needs: one for ∂₂Φ, one for ∇₁E, and then the constants of the terms
     ("eta_2",),
     ("L_Phi", "L_E"),
     ("nu_2", "L_E"),
@@ -41,7 +41,7 @@ LEAST = 0.1  # the least share of the bound that each required term must have
 
 @dataclass(frozen=True)
 class Together:
-    """The largest ratio found with these parts, each of their terms making up at least `least` of the bound."""
+    """The largest ratio found with these parts, if each of their terms has at least the share `least` of the bound."""
 
     parts: tuple[str, ...]
     least: float
@@ -51,7 +51,7 @@ class Together:
 
 @dataclass(frozen=True)
 class MapCell:
-    """One place of a map: the largest ratio found there."""
+    """One cell of a map: the largest ratio found for this q, t and k."""
 
     q: float
     t: int
@@ -77,7 +77,7 @@ class Map:
         return asdict(self)
 
     def markdown(self) -> str:
-        """A table with a row for each q and k, and a column for each t."""
+        """Return a table with a row for each q and k, and a column for each t."""
         lines = ["| q | k | " + " | ".join(f"t = {t}" for t in self.ts) + " |", "|---" * (2 + len(self.ts)) + "|"]
         for q, k in product(self.qs, self.ks):
             ratios = [self.ratio(q, t, k) for t in self.ts]
@@ -91,10 +91,10 @@ def together(
     least: float = LEAST, subsets: Sequence[tuple[str, ...]] = SUBSETS, saturating: bool = True,
     quick: bool = False, progress: Progress | None = None,
 ) -> tuple[Together, ...]:  # fmt: skip
-    """For each subset of the parts, the largest ratio with all terms of its parts present in the bound.
+    """Return for each subset of the parts the largest ratio with all terms of its parts present in the bound.
 
-    A term is present if it makes up at least `least` of the bound; with `least = 0` it may be as small as it
-    likes, and any subset that contains one attained term is attained.
+    A term is present if its share of the bound is at least `least`. With `least = 0`, terms may be arbitrarily small,
+    so every subset that contains an attained term is attained.
     """
     if not 0 <= least < 1:
         raise InputError(f"least = {least} is not a share; give 0 <= least < 1")
@@ -118,7 +118,7 @@ def map_of(
     ks: Sequence[int] = (1, 5, 20), dim: int = 1, seed: int = 0, *, only: Sequence[str] | None = None,
     saturating: bool = True, quick: bool = False, least: float = 0.0, progress: Progress | None = None,
 ) -> Map:  # fmt: skip
-    """The largest ratio at each q, t and k, each search started from the winner before it as well as at random."""
+    """Return the largest ratio at each q, t and k. Each search starts from the previous result and at random."""
     attacked: Target = target(bound)
     parts = checked_parts(None if only is None else tuple(only), attacked)
     places = list(product(qs, ks if attacked.takes_k else (None,), ts))

@@ -1,10 +1,10 @@
-"""What the methods do on an instance: the error, and what each part of a proof contributes to it.
+"""Run the methods on an instance: the error, and the contribution of each part of a proof to it.
 
 With e = w_t' − w' (or u_{t,k} − w'), where e⁺ = ∂₁Φ(w_s)e + (∂₂Φ(w_s)−∂₂Φ(w*)) + (∂₁Φ(w_s)−∂₁Φ(w*))w', the error is
 
     (∇₂E(w_t)−∇₂E(w*)) + w'ᵀ(∇₁E(w_t)−∇₁E(w*)) + eᵀ∇₁E(w_t),
 
-a sum of differences each of which is computed without cancellation.
+a sum of differences, each computed without cancellation.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from boundcheck.ball import BallKind
 from boundcheck.worst_case.arithmetic import Array, dot, times, turned
 from boundcheck.worst_case.instance import Instance, Linearised
 
-SOURCES = ("nu_2", "nu_1", "rest")  # of e: changes of ∂₂Φ and of ∂₁Φ, and what is left of −w'
+SOURCES = ("nu_2", "nu_1", "rest")  # the parts of e: from changes of ∂₂Φ, from changes of ∂₁Φ, and from the start −w'
 
 
 @dataclass(frozen=True, eq=False)
 class InstanceRun:
-    """x = w_t − w*, and e in parts by its `SOURCES`; in one part if the parts are not needed."""
+    """x = w_t − w*, and e as a sum of parts by `SOURCES`, or as one part."""
 
     x: Array
     e: Mapping[str, Array]
-    solve_error: Array | None = None  # ∂₂Φ(w_t)ᵀ(v_{t,k} − v_t), where e is that of the exact solve
+    solve_error: Array | None = None  # ∂₂Φ(w_t)ᵀ(v_{t,k} − v_t), if e is for the exact solution of the system
     residual: Array | None = None  # ‖(I − ∂₁Φᵀ)v − ∇₁E‖
 
     @property
@@ -39,7 +39,7 @@ def _initial(instance: Instance, split: bool) -> dict[str, Array]:
 
 
 def _advance(instance: Instance, linearised: Linearised, by_d2: Array, e: Mapping[str, Array]) -> dict[str, Array]:
-    """∂₁Φ(w)e + (∂₂Φ(w)−∂₂Φ(w*)) + (∂₁Φ(w)−∂₁Φ(w*))w', in parts if e is in parts."""
+    """Return ∂₁Φ(w)e + (∂₂Φ(w)−∂₂Φ(w*)) + (∂₁Φ(w)−∂₁Φ(w*))w', in parts if e is in parts."""
     if len(e) == 1:
         return {"rest": linearised.both(e["rest"], instance.w_prime) + by_d2}
     by_d1 = linearised.both(e["nu_1"], instance.w_prime)
@@ -47,7 +47,7 @@ def _advance(instance: Instance, linearised: Linearised, by_d2: Array, e: Mappin
 
 
 def itd(instance: Instance, t: int, K: int, *, split: bool = False) -> InstanceRun:
-    """t steps, differentiated through the last K of them."""
+    """Run ITD: t steps, with differentiation through the last K."""
     x, e = instance.start, _initial(instance, split)
     for s in range(t):
         linearised = instance.linearised_at(x)
@@ -65,7 +65,7 @@ def lower(instance: Instance, t: int) -> Array:
 
 
 def fixed_point(instance: Instance, x: Array, k: int, *, split: bool = False) -> InstanceRun:
-    """AID-FP at w_t: k steps for the linear system from 0."""
+    """Run AID-FP at w_t: k steps for the linear system from 0."""
     linearised, by_d2, e = instance.linearised_at(x), instance.change_of_d2phi(x), _initial(instance, split)
     for _ in range(k):
         e = _advance(instance, linearised, by_d2, e)
@@ -73,7 +73,7 @@ def fixed_point(instance: Instance, x: Array, k: int, *, split: bool = False) ->
 
 
 def _exactly(instance: Instance, x: Array, split: bool) -> dict[str, Array]:
-    """The e of a linear system that is solved exactly."""
+    """Return e for the exact solution of the linear system."""
     zero = dict.fromkeys(SOURCES if split else ("rest",), 0 * instance.w_prime)
     added = _advance(instance, instance.linearised_at(x), instance.change_of_d2phi(x), zero)
     A = instance.system(x)
@@ -81,9 +81,9 @@ def _exactly(instance: Instance, x: Array, split: bool) -> dict[str, Array]:
 
 
 def any_solvers(instance: Instance, t: int, k: int, *, solved: bool = False, split: bool = False) -> InstanceRun:
-    """w_t = w* + q^t‖w*‖u and v = v_t + q^k‖v_t‖s in the directions u and s of the instance; or v = v_t if `solved`.
+    """Use w_t = w* + q^t‖w*‖u and v = v_t + q^k‖v_t‖s for the u and s of the instance, or v = v_t if `solved`.
 
-    The theorems for any pair of solvers ask no more of them. Such iterates exist: from w_0 = 0 and v_0 = 0,
+    The theorems for arbitrary solvers assume no more. Such iterates exist: from w_0 = 0 and v_0 = 0, take
     w ← w* + qR(w − w*), and the same for v, where R is the rotation with R^t(−w*) = ‖w*‖u.
     """
     ops, q = instance.ops, instance.constants(BallKind.LOCAL)["q"][..., None]
@@ -98,13 +98,13 @@ def any_solvers(instance: Instance, t: int, k: int, *, solved: bool = False, spl
 
 
 def conjugate_gradient(instance: Instance, x: Array, k: int, *, normal: bool, split: bool = False) -> InstanceRun:
-    """AID with k steps of CG from 0, on the system or on its normal equations."""
+    """Run AID with k steps of CG from 0, on the system or on its normal equations."""
     ops, A_T = instance.ops, turned(instance.system(x))
     b = instance.grad_w(x)
     v_t = ops.solve(A_T, b)
     M, r = (turned(A_T) @ A_T, times(turned(A_T), b)) if normal else (A_T, b)
     v, p = 0 * b, r
-    if k >= instance.kind.d:  # in exact arithmetic it is solved; rounding would leave a residual
+    if k >= instance.kind.d:  # solved in exact arithmetic; with rounding there would be a residual
         return InstanceRun(x, _exactly(instance, x, split), 0 * dot(b, b))
     for _ in range(k):
         Mp, rr = times(M, p), dot(r, r)[..., None]
@@ -117,7 +117,7 @@ def conjugate_gradient(instance: Instance, x: Array, k: int, *, normal: bool, sp
 def momentum(
     instance: Instance, t: int, alpha: Array, beta: Array, *, nesterov: bool, split: bool = False
 ) -> InstanceRun:
-    """Heavy ball or Nesterov from w_{−1} = w_0 on a quadratic, differentiated with frozen α and β."""
+    """Run heavy ball or Nesterov from w_{−1} = w_0 on a quadratic, and differentiate with fixed α and β."""
     a, b = alpha[..., None], beta[..., None]
     x = old_x = instance.start
     e = old_e = _initial(instance, split)
@@ -133,7 +133,7 @@ def momentum(
 
 
 def parts(instance: Instance, outcome: InstanceRun) -> dict[str, Array]:
-    """The error as a signed sum: through ∇₂E, through ∇₁E, and through each source of e."""
+    """Return the signed parts of the error: through ∇₂E, through ∇₁E, and through each source of e."""
     terms = {"eta_2": instance.change_of_grad_lam(outcome.x)}
     terms["eta_1"] = dot(instance.w_prime, instance.change_of_grad_w(outcome.x))
     g = instance.grad_w(outcome.x)
@@ -144,5 +144,5 @@ def parts(instance: Instance, outcome: InstanceRun) -> dict[str, Array]:
 
 
 def error(instance: Instance, outcome: InstanceRun) -> Array:
-    """The hypergradient error: the absolute value of that sum, as λ is one number."""
+    """Return the hypergradient error: the absolute value of the sum of the parts, because λ is one number."""
     return abs(sum(parts(instance, outcome).values()))

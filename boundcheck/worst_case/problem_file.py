@@ -1,4 +1,4 @@
-"""A worst instance as a problem file: plain Python with its numbers in it, for `boundcheck check` and for reading."""
+"""Write a worst instance as a problem file: plain Python with the numbers, for `boundcheck check` and for people."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from boundcheck.worst_case.target import checked_parts
 from boundcheck.worst_case.worst import Worst
 
 FIELDS = ("star", "plus", "minus", "m_plus", "m_minus")
-RUNS = {"itd": "itd", "heavy-ball": "itd", "nesterov": "itd"}  # others run under their own name, with their k
-OWN = "any", "exact", "analytic", "momentum-fp"
+RUNS = {"itd": "itd", "heavy-ball": "itd", "nesterov": "itd"}  # other methods have their own name, with k
+OWN = "any", "exact", "analytic", "momentum-fp"  # methods that `boundcheck check` does not have
 
 
 def command(worst: Worst) -> str:
-    """The command that finds it."""
+    """Return the command that finds the instance."""
     family = worst.found.family
     words = ["boundcheck worst", worst.bound, f"--q {family.q!r}", f"--t {worst.t}"]
     words += [f"--k {worst.k}"] if worst.k is not None else []
@@ -39,7 +39,7 @@ def command(worst: Worst) -> str:
 
 
 def check_command(worst: Worst, file: str = "worst.py") -> str | None:
-    """How `boundcheck check` runs it, if it can."""
+    """Return the command of `boundcheck check` for the file; None if `check` cannot run it."""
     method = worst.target.method
     if (
         worst.t == 0
@@ -54,7 +54,7 @@ def check_command(worst: Worst, file: str = "worst.py") -> str | None:
 
 
 def source(worst: Worst) -> str:
-    """The file as text."""
+    """Return the text of the file."""
     target, numbers = worst.target, worst.numbers()
     kind, ex = target.kind(worst.dim), worst.exact
     runs = check_command(worst)
@@ -137,7 +137,7 @@ def _own_run(worst: Worst, numbers: dict[str, list[float]]) -> str:
 
 
 def save(worst: Worst, directory: str | os.PathLike[str] | Results) -> list[Path]:
-    """worst.py and worst.json in `directory`, moved there once both are made."""
+    """Write worst.py and worst.json to `directory`, both or none."""
     texts = {"worst.py": source(worst), "worst.json": json.dumps(worst.to_json(), ensure_ascii=False, allow_nan=False)}
     with sole_use(directory) as results:
         return results.write({name: text.encode() for name, text in texts.items()})

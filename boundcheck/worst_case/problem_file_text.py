@@ -38,7 +38,7 @@ def ramp(F, s):
 
 
 def integral(F, s):
-    """Of the ramp from 0."""
+    """Return the integral of the ramp from 0 to s."""
     star, a_plus, a_minus, m_plus, m_minus = F
     right, left = s.relu(), (-s).relu()
     c, b = torch.minimum(right, m_plus), torch.minimum(left, m_minus)
@@ -56,7 +56,7 @@ def integral_twice(F, s):
 
 
 def rotation(*angles):
-    """A turn in each plane of two axes, one after the other."""
+    """Return the product of rotations in the planes of two axes."""
     R, planes = torch.eye(D, dtype=torch.float64), [(i, j) for i in range(D) for j in range(i + 1, D)]
     for (i, j), angle in zip(planes, vector(*angles)):
         c, s = angle.cos(), angle.sin()
@@ -78,13 +78,13 @@ def outer(w, lam):
 
 
 def reach(V, region):
-    """Between which numbers the coordinates of Vx lie on a ball."""
+    """Return the least and the largest values of the coordinates of Vx on a ball."""
     centre = V @ (region.point - W_STAR)
     return centre - region.radius, centre + region.radius
 
 
 def size(F, ends):
-    """The norm of the largest |F| in each coordinate: a ramp is monotone on each side of 0."""
+    """Return the norm of the largest |F| in each coordinate. A ramp is monotone on each side of 0."""
     return torch.stack([ramp(F, s).abs() for s in (*ends, 0 * F[0])]).amax(0).norm()
 
 
@@ -96,15 +96,17 @@ ENDS = torch.stack((PHI[0], PHI[0] + PHI[1] * PHI[3], PHI[0] + PHI[2] * PHI[4]))
 
 
 def everywhere(lam):
-    found = {{"q": ENDS.abs().max(), "D": W_STAR.norm(){everywhere}}}
-    return [bc.closed_form(name, value, "ramps", exact=True) for name, value in found.items()]
+    values = {{"q": ENDS.abs().max(), "D": W_STAR.norm(){everywhere}}}
+    return [bc.closed_form(name, value, "ramps", exact=True) for name, value in values.items()]
 
 
 def on(lam, region):
-    found = {{"nu_1": slope(PHI), "nu_2": slope(ZETA){on}}}
-    made = [bc.closed_form(name, value, "slope of a ramp", region, exact=True) for name, value in found.items()]
+    slopes = {{"nu_1": slope(PHI), "nu_2": slope(ZETA){on}}}
     sizes = {{"L_Phi": size(ZETA, reach(V_Z, region)), "L_E": {L_E}}}
-    return [*made, *(bc.closed_form(name, value, "over a box", region, exact=D == 1) for name, value in sizes.items())]
+    return [
+        *(bc.closed_form(name, value, "slope of a ramp", region, exact=True) for name, value in slopes.items()),
+        *(bc.closed_form(name, value, "over a box", region, exact=D == 1) for name, value in sizes.items()),
+    ]
 
 
 problem = bc.Problem(

@@ -1,8 +1,8 @@
-"""From random starts to the worst instance: gradient ascent on log(error/bound), then differential evolution.
+"""Search for the worst instance: gradient ascent on log(error/bound) from random starts, then differential evolution.
 
-Many starts climb at once as rows of a batch, in rounds that keep the better half. What they reach, and as many random
-rows again, is the first population of scipy's differential evolution, which needs no derivatives: optima lie on kinks
-of ramps and where maxima tie, and there the ascent stalls.
+Many starts climb at once as rows of a batch, in rounds that keep the better half. The results and new random rows are
+the first population of scipy's differential evolution. Optima lie on kinks of ramps and where two terms of a maximum
+are equal; there the ascent stalls, but evolution does not need derivatives.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from boundcheck.progress import Progress, no_progress
 from boundcheck.worst_case.family import Family
 from boundcheck.worst_case.terms import grouped, required_terms
 
-BOX = 30.0  # raw numbers beyond it change nothing
-TINY = 1e-280
-MISSING = 3.0  # the penalty for each factor by which a share is too small, in logarithms
+BOX = 30.0  # larger raw numbers have no more effect
+TINY = 1e-280  # keeps logarithms finite
+MISSING = 3.0  # the penalty for a share that is too small is this factor times log(least/share)
 
 
 @dataclass(frozen=True)
 class SearchEffort:
-    """How hard to look: rows that climb, steps of the ascent, rounds of halving, generations and rows of evolution."""
+    """The effort of a search: rows and steps of the ascent, rounds of halving, generations and rows of evolution."""
 
     starts: int = 128
     steps: int = 100
@@ -43,7 +43,7 @@ FULL, QUICK = SearchEffort(), SearchEffort(starts=64, steps=60, rounds=2, genera
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """The best raw row, its ratio in double precision, and what it took."""
+    """The best raw row, its ratio in double precision, and the effort of the search."""
 
     family: Family
     raw: Tensor  # one row
@@ -55,7 +55,7 @@ class SearchResult:
 
 
 class Objective:
-    """log(error/bound) of rows, counting them."""
+    """The objective log(error/bound) of rows, with a count of the evaluated rows."""
 
     def __init__(self, family: Family, t: int, k: int) -> None:
         self.family, self.t, self.k = family, t, k
@@ -64,7 +64,7 @@ class Objective:
         names = required_terms(family.parts, groups) if family.least else ()
         self.required = [groups[name] for name in names]
         self.evaluations = 0
-        self.best: tuple[Tensor, float] | None = None  # of all rows so far, for when the search is stopped
+        self.best: tuple[Tensor, float] | None = None  # the best row so far, in case the search is stopped
 
     def __call__(self, raw: Tensor) -> Tensor:
         self.evaluations += len(raw)
@@ -73,10 +73,10 @@ class Objective:
         outcome = target.outcome(instance, self.t, self.k)
         bound = target.right(instance, outcome, self.t, self.expression)
         log_ratio: Tensor = torch.log(target.error(instance, outcome) + TINY) - torch.log(bound + TINY)
-        for term in self.required:  # a penalty for a term that is too small, larger than what it can gain
+        for term in self.required:  # a penalty for a term that is too small; it exceeds the possible gain
             share = target.right(instance, outcome, self.t, term) / bound
             log_ratio = log_ratio - MISSING * torch.log(self.family.least / (share + TINY)).clamp(min=0.0)
-        log_ratio = torch.where((bound > TINY) & torch.isfinite(log_ratio), log_ratio, -1e3)  # 0 ≤ 0 says nothing
+        log_ratio = torch.where((bound > TINY) & torch.isfinite(log_ratio), log_ratio, -1e3)  # skip 0 ≤ 0
         top = int(log_ratio.argmax())
         if self.best is None or float(log_ratio[top].detach()) > self.best[1]:
             self.best = raw[top].detach().clone(), float(log_ratio[top].detach())
@@ -86,7 +86,7 @@ class Objective:
 def ascend(
     objective: Objective, raw: Tensor, steps: int, rate: float, tell: Callable[[int], None]
 ) -> tuple[Tensor, Tensor]:
-    """Adam on every row, with a rate that falls to a hundredth; the best each row has seen, and its value."""
+    """Run Adam on every row, with a rate that falls to a hundredth; returns the best points and their values."""
     raw = raw.clone().requires_grad_(True)
     optimiser = torch.optim.Adam([raw], lr=rate)
     fall = torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.01 ** (1 / max(steps, 1)))
@@ -110,9 +110,9 @@ def search(
     family: Family, t: int, k: int, seed: int = 0, effort: SearchEffort = FULL, tell: Progress | None = None,
     warm: Tensor | None = None,
 ) -> SearchResult:  # fmt: skip
-    """The worst instance of the family at t and k. `warm` are rows to start from besides the random ones.
+    """Return the worst instance of the family at t and k. `warm` has additional rows from which to start.
 
-    Interrupted, it returns the best so far, if there is one.
+    If the search is interrupted, the best instance so far is returned.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed must be a whole number, at least 0 (got {seed!r})")
@@ -134,12 +134,12 @@ def search(
         fresh = family.random(max(effort.population - len(rows), effort.population // 3), generator)
         population = torch.cat((rows[: effort.population - len(fresh)], fresh))
         evolved, height = _evolve(objective, population, rows[0], value[0], seed, effort, tell)
-        # where the ascent stalled on a kink, a last climb from the other side of it
+        # a last ascent, because evolution may have crossed a kink at which the first ascent stalled
         rows, value = ascend(objective, evolved[None], effort.steps // 5, 0.01, lambda i: tell("polish", i, 1))
         if height > value[0]:
             rows, value = evolved[None], height[None]
     except KeyboardInterrupt:
-        if objective.best is None:  # nothing was tried yet
+        if objective.best is None:  # no instance was evaluated yet
             raise
         interrupted, rows, value = True, objective.best[0][None], value[:1]
     best = rows[int(value.argmax())][None].detach()
@@ -163,7 +163,7 @@ def _evolve(
     effort: SearchEffort,
     tell: Progress,
 ) -> tuple[Tensor, Tensor]:
-    """Differential evolution from this population; never worse than `best`."""
+    """Run differential evolution from this population; the result is never worse than `best`."""
 
     def lost(columns: np.ndarray) -> np.ndarray:
         with torch.no_grad():

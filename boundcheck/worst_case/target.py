@@ -1,7 +1,7 @@
-"""What is attacked: a bound of the catalogue, or a false claim made from one, with its method.
+"""Targets of the search: a bound of the catalogue, or a false claim, with its method.
 
-The claims are sentences that docs/errata.md shows to be wrong. They are here to show that the search finds
-this by itself; each is a bound of the catalogue after one substitution.
+The claims are statements that docs/errata.md shows to be wrong. They are here to show that the search refutes them.
+Each claim is a bound of the catalogue after one substitution.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from boundcheck.worst_case.arithmetic import Array
 from boundcheck.worst_case.instance import Instance, InstanceKind
 from boundcheck.worst_case.methods_on_instance import InstanceRun
 
-PARTS = ("nu_1", "nu_2", "eta_1", "eta_2", "L_Phi", "L_E")  # what an instance may have; the last two: ∂₂Φ(0), ∇₁E(0)
+PARTS = ("nu_1", "nu_2", "eta_1", "eta_2", "L_Phi", "L_E")  # parts of an instance; the last two are ∂₂Φ(0) and ∇₁E(0)
 MOMENTUM = {"heavy-ball": (HEAVY_BALL_STEP, HEAVY_BALL_MOMENTUM), "nesterov": (NESTEROV_STEP, NESTEROV_MOMENTUM)}
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """An inequality error ≤ `expression`, and where to look for an instance that breaks it."""
+    """An inequality error ≤ `expression`, and the kind of instances among which to search for a counterexample."""
 
     name: str
     bound: Bound
@@ -44,7 +44,7 @@ class Target:
     without: frozenset[str] = frozenset()
     rates: tuple[Rate, ...] = ()
     given: frozenset[str] = frozenset()
-    claim: str = ""  # the false claim, if it is one
+    claim: str = ""  # the text of a false claim; empty for a bound of the catalogue
     puts: Mapping[sp.Symbol, sp.Expr] = field(default_factory=lambda: MappingProxyType({}))
 
     def kind(self, d: int) -> InstanceKind:
@@ -60,7 +60,7 @@ class Target:
 
     @property
     def tuned(self) -> bool:
-        """Does it run a momentum method, whose κ can be chosen?"""
+        """Whether the method has momentum. Its κ is then free."""
         return self.method in ("heavy-ball", "nesterov", "momentum-fp")
 
     def expression(self, t: int, solves: int) -> sp.Expr:
@@ -69,7 +69,7 @@ class Target:
         )
 
     def outcome(self, instance: Instance, t: int, solves: int, *, split: bool = False) -> InstanceRun:
-        """Run the method that the inequality is about."""
+        """Run the method of the inequality."""
         if self.method in ("itd", "itd-truncated", "analytic"):
             return methods_on_instance.itd(instance, t, solves if self.method == "itd-truncated" else t, split=split)
         if self.frees_solvers:
@@ -90,7 +90,7 @@ class Target:
         return methods_on_instance.conjugate_gradient(instance, x, solves, normal=self.method == "aid-cgn", split=split)
 
     def error(self, instance: Instance, outcome: InstanceRun) -> Array:
-        """The left-hand side of the inequality."""
+        """Return the left-hand side of the inequality."""
         if self.method == "analytic":
             return abs(instance.change_of_grad_lam(outcome.x))
         if self.bound.bounds.name in ("dw", "du"):
@@ -99,9 +99,8 @@ class Target:
 
     def constants(self, instance: Instance) -> dict[str, Array]:
         values = instance.constants(self.ball)
-        if (
-            self.tuned
-        ):  # to an interval wider than the spectrum, so that the spectrum is at the end where the method is slowest
+        if self.tuned:
+            # for an interval that is wider than the spectrum; the spectrum is at the end where the method is slowest
             values["kappa"] = values["kappa"] * instance.numbers["kappa"][..., 0]
             if self.method == "nesterov":
                 values["L"] = values["mu"] * values["kappa"]
@@ -117,7 +116,7 @@ class Target:
         return values
 
     def right(self, instance: Instance, outcome: InstanceRun, t: int, expression: sp.Expr) -> Array:
-        """The value of the bound, or of an expression made from it."""
+        """Return the value of the bound, or of an expression derived from it."""
         values = self.constants(instance)
         if self.given:
             ops, x = instance.ops, outcome.x
@@ -166,12 +165,12 @@ REFUSED: Mapping[str, str] = MappingProxyType(
 
 
 def names() -> tuple[str, ...]:
-    """The names of all bounds and claims that can be attacked."""
+    """Return the names of all bounds and claims for which a search is possible."""
     return tuple(sorted((set(bounds) - set(REFUSED)) | set(CLAIMS)))
 
 
 def target(name: str) -> Target:
-    """The bound or the claim of this name, ready for the search."""
+    """Return the target of a bound or claim."""
     if name == "appB-aid":
         at_w_star = {L_Phi: L_Phi_star}
         return Target(
@@ -220,7 +219,7 @@ def _method(bound: Bound, keys: set[str]) -> str:
 
 
 def checked_parts(only: tuple[str, ...] | None, attacked: Target) -> frozenset[str]:
-    """Which parts an instance may have."""
+    """Return the parts that an instance may have, or raise if they cannot be used."""
     for part in only or ():
         if part not in PARTS:
             raise UnknownNameError.among("part of an instance", part, PARTS)

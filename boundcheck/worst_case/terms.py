@@ -1,8 +1,8 @@
-"""The terms of a bound at an instance: the share of the bound that each is, and the part of it that the error attains.
+"""The terms of a bound at an instance: their shares of the bound, and how much of each the error attains.
 
-The error is a signed sum with one part for each kind of term (`run.parts`): through ∇₂E (η₂), through ∇₁E (η₁), through
-the change of ∂₂Φ (ν₂), of ∂₁Φ (ν₁), and the unfinished differentiation or solve, the rest. For the bounds of the
-paper, whose ∇₁E(w_t) is bounded by L_E, these are the terms of the formula one by one.
+The error is a signed sum with one part for each kind of term (`methods_on_instance.parts`): through ∇₂E (η₂), through
+∇₁E (η₁), through the change of ∂₂Φ (ν₂) and of ∂₁Φ (ν₁), and the rest, from the incomplete differentiation or solve.
+For the bounds of the paper, which bound ∇₁E(w_t) by L_E, the parts correspond to the terms of the formula one by one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from boundcheck.worst_case.instance import Instance
 from boundcheck.worst_case.target import Target
 
 OF = {"hat_rho_1": "nu_1", "hat_rho_2": "nu_2"}
-SMALLEST_SHARE = 1e-9  # smaller shares are ignored: the attained part of them is rounding
+SMALLEST_SHARE = 1e-9  # for smaller shares the attained part is only rounding
 ORDER = ("eta_2", "eta_1", "nu_2", "nu_1", "rest")
 
 
 @dataclass(frozen=True)
 class BoundTerm:
-    """A term of a bound: its `share` of the bound, and the signed part `attained` by the error, 1 for all of it."""
+    """A term of a bound: its `share` of the bound, and the signed fraction of the term that the error attains."""
 
     name: str  # nu_1, nu_2, eta_1, eta_2 or rest
     share: float
@@ -32,7 +32,7 @@ class BoundTerm:
 
 
 def grouped(expression: sp.Expr) -> dict[str, sp.Expr]:
-    """The additive terms of a formula by the Lipschitz constant that they contain."""
+    """Return the additive terms of a formula, grouped by the Lipschitz constant that they contain."""
     groups: dict[str, list[sp.Expr]] = {}
     for term in sp.Add.make_args(sp.expand_mul(expression)):
         names = {OF.get(symbol.name, symbol.name) for symbol in term.free_symbols}
@@ -42,13 +42,13 @@ def grouped(expression: sp.Expr) -> dict[str, sp.Expr]:
 
 
 def required_terms(parts: frozenset[str], names: Iterable[str]) -> tuple[str, ...]:
-    """The terms of a formula that an instance with these parts is meant to attain."""
+    """Return the terms of a formula that an instance with these parts should attain."""
     wanted = tuple(name for name in ORDER[:-1] if name in parts and name in names)
     return (*wanted, "rest") if {"L_Phi", "L_E"} <= parts and "rest" in names else wanted
 
 
 def terms(target: Target, instance: Instance, t: int, k: int) -> tuple[BoundTerm, ...]:
-    """Of one instance; without `attained` where the formula is not a sum of such terms."""
+    """Return the terms at one instance; `attained` is None if the formula is not a sum of such terms."""
     outcome = target.outcome(instance, t, k, split=True)
     expression = target.expression(t, k)
     total = target.right(instance, outcome, t, expression)[0]

@@ -1,4 +1,4 @@
-"""`worst`: the instance that brings a bound closest to being false, as a result to read, save and check."""
+"""`worst`: search for the instance with the largest error/bound; the result can be shown, saved and checked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LARGEST_DIM, LONGEST = 6, 2000
 
 
 class StepCounts(NamedTuple):
-    """t, and k where the method has one."""
+    """t, and k if the method has one."""
 
     t: int
     k: int
@@ -37,21 +37,21 @@ class Worst:
     Attributes
     ----------
     found : SearchResult
-        The instance as it was searched, and its ratio in double precision.
+        The instance, and its ratio in double precision.
     t : int
         The lower-level steps.
     k : int or None
-        The steps of the linear solver; None where the bound has no k.
+        The steps of the linear solver; None if the bound has no k.
     seed : int
         The seed of the search.
     by_dim : dict from int to float
         The best ratio in each dimension that was searched.
     starts : int
-        From how many starts the search climbed.
+        The number of random starts.
     evaluations : int
-        How many instances were evaluated.
+        The number of evaluated instances.
     seconds : float
-        How long the search took.
+        The time of the search.
     """
 
     found: SearchResult
@@ -65,7 +65,7 @@ class Worst:
 
     @property
     def target(self) -> Target:
-        """The inequality that was attacked."""
+        """The inequality for which the search ran."""
         return self.found.family.target
 
     @property
@@ -80,27 +80,27 @@ class Worst:
 
     @cached_property
     def exact(self) -> Exact:
-        """Error and bound of the instance in 50 digits, in 200 where it seems to refute."""
+        """Error and bound of the instance in 50 digits, or in 200 digits if it seems to refute the bound."""
         return exact.of_row(self.found.family, self.found.raw, self.t, self.steps)
 
     @property
     def steps(self) -> int:
-        """k, or t where there is none."""
+        """k, or t if the bound has no k."""
         return self.t if self.k is None else self.k
 
     @property
     def ratio(self) -> float:
-        """The ratio error/bound, from 50 digits."""
+        """The ratio error/bound, computed in 50 digits."""
         return float(self.exact.ratio)
 
     @property
     def refuted(self) -> bool:
-        """Is the ratio above 1 in 50 digits?"""
+        """Whether the ratio is above 1 in 50 digits."""
         return self.exact.refutes
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The constants that the instance was allowed to have."""
+        """The parts that the instance was allowed to have."""
         return tuple(sorted(self.found.family.parts))
 
     def __repr__(self) -> str:
@@ -115,7 +115,7 @@ class Worst:
         return worst_card.card(self).html()
 
     def numbers(self) -> dict[str, list[float]]:
-        """All numbers of the instance, as they were searched.
+        """Return all numbers of the instance.
 
         Returns
         -------
@@ -126,7 +126,7 @@ class Worst:
         return {name: [float(x) for x in array[0]] for name, array in instance.numbers.items() if array.shape[1]}
 
     def to_json(self) -> dict[str, Any]:
-        """The result as plain data, as the command prints it with ``--json``.
+        """Return the result as plain data, as the command prints it with ``--json``.
 
         Returns
         -------
@@ -188,7 +188,7 @@ def worst(
     t : int
         The lower-level steps, at most 2000; 20 by default.
     k : int, optional
-        The steps of the linear solver, at most 2000; 20 by default where the bound has a k. Not for other bounds.
+        The steps of the linear solver, at most 2000; 20 by default. Only for bounds with a k.
     dim : int
         The dimension of w, from 1 to 6; 2 by default.
     seed : int
@@ -201,9 +201,9 @@ def worst(
     quick : bool
         Whether to search with fewer random starts; False by default.
     effort : SearchEffort, optional
-        How much to search, instead of `quick`.
+        The effort of the search, in place of `quick`.
     progress : callable (what, done, of) -> None, optional
-        Called with what is being done, how much of it is done, and of how much.
+        Called with a description, the amount that is done, and the total amount.
 
     Returns
     -------
@@ -235,11 +235,11 @@ def worst(
     effort = effort or (QUICK if quick else FULL)
     searches: list[SearchResult] = []
     for d in sorted({1, dim}):
-        tell = _about(progress, d)
-        searches.append(search(Family(attacked, d, float(q), parts, saturating), steps, solves, seed, effort, tell))
+        family = Family(attacked, d, float(q), parts, saturating)
+        searches.append(search(family, steps, solves, seed, effort, _progress_in(progress, d)))
         if searches[-1].interrupted:
             break
-    # by 50 digits: where κ or a ramp is extreme, doubles may flatter an instance
+    # compare in 50 digits: if κ or a ramp is extreme, the ratio in doubles may be too large
     ratios = [
         float(exact.of_row(search_result.family, search_result.raw, steps, solves).ratio) for search_result in searches
     ]
@@ -256,12 +256,12 @@ def worst(
     )
 
 
-def _about(progress: Progress | None, d: int) -> Progress | None:
+def _progress_in(progress: Progress | None, d: int) -> Progress | None:
     return None if progress is None else lambda what, done, of: progress(f"d = {d}: {what}", done, of)
 
 
 def step_counts(attacked: Target, q: Any, t: Any, k: Any, dim: Any) -> StepCounts:
-    """t and k if all of these can be used."""
+    """Return t and k, or raise InputError if an argument cannot be used."""
     steps, solves = count(t, "t"), count(k, "k")
     if isinstance(q, bool) or not isinstance(q, int | float) or not 0 < q < 1:
         raise InputError(f"q must be between 0 and 1 (got {q})")

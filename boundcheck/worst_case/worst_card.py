@@ -1,4 +1,4 @@
-"""What the worst instance of a bound shows of itself: the ratio, and the terms of the bound."""
+"""The card of the worst instance of a bound: the ratio, and the terms of the bound."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from boundcheck.card import Card
 if TYPE_CHECKING:
     from boundcheck.worst_case.worst import Worst
 
-ATTAINED = 1 - 1e-3  # the ratio from which on a bound counts as attained
+ATTAINED = 1 - 1e-3  # a bound with a larger ratio counts as attained
 
 
 def card(worst: Worst) -> Card:
-    """Whether the bound is refuted, and how much of each term is attained."""
+    """Return the card: whether the bound is refuted, and how much of each term is attained."""
     ratio = worst.exact.digits("ratio")
     if worst.refuted:
         sentence = f"refuted: error/bound = {ratio} > 1, in 50 digits"

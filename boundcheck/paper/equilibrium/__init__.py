@@ -1,1 +1,1 @@
-"""The paper's equilibrium models."""
+"""The equilibrium models of the paper."""

@@ -1,6 +1,7 @@
-"""The paper's figure of convolutional equilibrium models: as `eqm`, with K projected as by Sedghi et al.
+"""The paper's figure of convolutional equilibrium models: as `eqm`, with the projection of K by Sedghi et al.
 
-Beside it FP with projection on the model of `eqm` with the same data and steps, since the paper compares the two.
+The paper compares the two models, so FP with projection is also run on the model of `eqm`, with the same data and
+steps.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from boundcheck.paper.equilibrium.training import ready, run
 
 NAME = "conv-eqm"
 TITLE = "convolutional equilibrium model on MNIST, K projected as by Sedghi et al. or not"
-DENSE = "dense-"  # how the keys of runs on the model of `eqm` start
+DENSE = "dense-"  # the prefix of the keys of runs on the model of `eqm`
 __all__ = ["DENSE", "NAME", "TITLE", "ready", "report", "run", "settings", "tasks"]
 
 
@@ -35,10 +36,10 @@ def settings(quick: bool, seed: int, device: str) -> Settings:
 
 def tasks(settings: Settings) -> list[Task]:
     dense = {**settings, **settings["dense"]}
-    beside = [
+    dense_tasks = [
         training.task(dense, "aid-fp", True, dense["step_size"], seed, DENSE) for seed in range(settings["seeds"])
     ]
-    return training.tasks(settings) + beside
+    return training.tasks(settings) + dense_tasks
 
 
 def report(settings: Settings, results: Mapping[str, Any]) -> Outcome:

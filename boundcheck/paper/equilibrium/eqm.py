@@ -1,9 +1,9 @@
 """The paper's figure of equilibrium models: training on 5000 images of MNIST, with and without projection of A.
 
-Training objective, test accuracy and norm of the hypergradient over the steps for ITD, FP and CG on the normal
-equations, and how test accuracy at the end depends on the step size. Each (method, projection, step size, seed) is a
-run; the seed only draws λ_0. Along each run ‖A‖ and the residuals tell whether Φ is a contraction, and if not, what
-still converges.
+The figure shows the training objective, the test accuracy and the norm of the hypergradient over the steps for ITD, FP
+and CG on the normal equations, and how the final test accuracy depends on the step size. Each (method, projection, step
+size, seed) is a run; the seed only draws λ_0. In each run, ‖A‖ and the residuals show whether Φ is a contraction, and
+otherwise what still converges.
 """
 
 from __future__ import annotations

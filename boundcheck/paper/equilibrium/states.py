@@ -1,7 +1,7 @@
 """The paper's picture of state maps: w_0 … w_20 of the convolutional model for a three and a six.
 
-The model is trained by FP with projection, as a run of `conv-eqm`; then the map is iterated on two test images, and
-further, to see how far w_20 is from the fixed point.
+The model is trained by FP with projection, as in `conv-eqm`. Then the map is iterated on two test images. More
+iterations give the fixed point, and thus the distance of w_20 from it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from boundcheck.engine.experiment import Outcome, Settings, Step, Task
 from boundcheck.errors import InputError
 from boundcheck.paper.equilibrium import conv_eqm, training
 from boundcheck.paper.equilibrium.training import ready
-from boundcheck.problems.equilibrium import Examples
+from boundcheck.problems.parts.labelled_examples import Examples
 
 NAME = "states"
 TITLE = "state maps of the convolutional equilibrium model over the iterations"
@@ -44,13 +44,13 @@ def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[
 
 
 def iterated(parameters: Mapping[str, Any], lam: torch.Tensor) -> dict[str, Any]:
-    """w_0 … w_t of the first test image of each digit, and the distance of each from where `long` iterations lead."""
+    """Return w_0 … w_t of the first test image of each digit, and their distances from w after `long` more steps."""
     model = training.model(parameters)
     labels = model.test.Y.argmax(-1)
-    chosen = [int((labels == digit).nonzero()[0]) for digit in parameters["digits"] if bool((labels == digit).any())]
-    if len(chosen) < len(parameters["digits"]):
+    indices = [int((labels == digit).nonzero()[0]) for digit in parameters["digits"] if bool((labels == digit).any())]
+    if len(indices) < len(parameters["digits"]):
         raise InputError(f"digits = {parameters['digits']} are not all among the test images; give a larger test_size")
-    problem = training.on(parameters, Examples(model.test.X[chosen], model.test.Y[chosen]))
+    problem = training.on(parameters, Examples(model.test.X[indices], model.test.Y[indices]))
     ready = problem.prepare(lam)
     w, states = problem.w0, []
     for _ in range(parameters["t"] + 1):
@@ -58,12 +58,12 @@ def iterated(parameters: Mapping[str, Any], lam: torch.Tensor) -> dict[str, Any]
         w = problem.phi_at(w, ready)
     for _ in range(parameters["long"]):
         w = problem.phi_at(w, ready)
-    end, maps = w.reshape(len(chosen), -1), torch.stack(states, dim=1)
-    distance = maps.reshape(len(chosen), len(states), -1) - end[:, None]
-    moved = (problem.phi_at(w, ready) - w).reshape(len(chosen), -1).norm(dim=-1) / end.norm(dim=-1)
+    end, maps = w.reshape(len(indices), -1), torch.stack(states, dim=1)
+    distance = maps.reshape(len(indices), len(states), -1) - end[:, None]
+    moved = (problem.phi_at(w, ready) - w).reshape(len(indices), -1).norm(dim=-1) / end.norm(dim=-1)
     return {
         "maps": maps.cpu().numpy(),
-        "images": model.test.X[chosen].cpu().numpy(),
+        "images": model.test.X[indices].cpu().numpy(),
         "distance": (distance.norm(dim=-1) / end.norm(dim=-1)[:, None]).cpu().numpy(),
         "still_moves": moved.cpu().numpy(),
     }

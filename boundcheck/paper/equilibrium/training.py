@@ -1,10 +1,11 @@
-"""Training an equilibrium model, shared by `eqm`, `conv-eqm` and `states`: the outer loop on λ, a step at a time.
+"""Train an equilibrium model by an outer loop on λ. `eqm`, `conv-eqm` and `states` share this code.
 
     m_s = β m_{s−1} + g(λ_s),   λ_{s+1} = P(λ_s − ζ (g(λ_s) + β m_s)),   m_{−1} = 0
 
-with g by ITD, FP or CG on the normal equations at t = k = 20, and P the projection onto ‖A‖ ≤ 1 − ε, or the identity.
-That is Nesterov's momentum, which the paper names, as torch.optim.SGD writes it. The paper gives no ζ, β, ε nor how λ
-starts; those here (ζ = 0.5, β = 0.9, 1 − ε = 0.99, entries 0.01 N(0, 1) with b = 0) are of its authors' published code.
+Here g is computed by ITD, FP or CG on the normal equations at t = k = 20, and P is the projection onto ‖A‖ ≤ 1 − ε, or
+the identity. This is Nesterov's momentum, which the paper names, in the form of torch.optim.SGD. The paper does not
+give ζ, β, ε or the start of λ; the values here (ζ = 0.5, β = 0.9, 1 − ε = 0.99, entries 0.01 N(0, 1) with b = 0) are
+from the published code of its authors.
 """
 
 from __future__ import annotations
@@ -29,20 +30,21 @@ from boundcheck.numerics.solvers.hypergradient import hypergradient
 from boundcheck.problems.conv_equilibrium import make as convolutional
 from boundcheck.problems.conv_equilibrium import projection as projection_of_kernels
 from boundcheck.problems.conv_equilibrium import scores as scores_of_maps
-from boundcheck.problems.equilibrium import Examples, gaussian_examples, mnist_examples, mnist_test, projection, scores
 from boundcheck.problems.equilibrium import make as dense
+from boundcheck.problems.equilibrium import projection, scores
+from boundcheck.problems.parts.labelled_examples import Examples, gaussian_examples, mnist_examples, mnist_test
 from boundcheck.problems.parts.synthetic_data import Draw, normal
 
 METHODS = {"aid-fp": "FP", "aid-cgn": "CG", "itd": "ITD"}
-COST = {"aid-fp": 1.0, "aid-cgn": 1.8, "itd": 1.6}  # seconds of a step, relatively
+COST = {"aid-fp": 1.0, "aid-cgn": 1.8, "itd": 1.6}  # relative time of a step
 PROJECTED = {True: "projected", False: "free"}
-FEW_EXAMPLES = 200  # examples on which the iteration goes on at the end
-SETTLED = 1e-4  # of ‖w − Φ(w)‖/‖w‖ in float32
-GAUSSIAN = {"eqm": (2, 3), "conv-eqm": (64, 3)}  # features and classes of data for trials
+FEW_EXAMPLES = 200  # examples for which the iteration is continued at the end
+SETTLED = 1e-4  # the largest ‖w − Φ(w)‖/‖w‖ of an iteration that has converged, in float32
+GAUSSIAN = {"eqm": (2, 3), "conv-eqm": (64, 3)}  # features and classes of synthetic data
 
 
 class TrainingRow(NamedTuple):
-    """At λ_s: f_t, ‖g‖, ‖A‖, ‖w_t − Φ(w_t)‖/‖w_t‖, ‖(I − ∂₁Φᵀ)v_k − ∇₁E‖/‖∇₁E‖, test accuracy; NaN if not measured."""
+    """At λ_s: f_t, ‖g‖, ‖A‖, ‖w_t − Φ(w_t)‖/‖w_t‖, ‖(I − ∂₁Φᵀ)v_k − ∇₁E‖/‖∇₁E‖, accuracy; NaN if not measured."""
 
     objective: float
     hypergradient: float
@@ -54,7 +56,7 @@ class TrainingRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """The problem on training data, on test data and on a few of the former; scores of the classes; the projection."""
+    """The problem on training data, on test data and on a few training examples; class scores; the projection."""
 
     problem: Problem
     testing: Problem
@@ -65,7 +67,7 @@ class Model:
     project: Callable[[Tensor], Tensor]
 
     def accuracy(self, lam: Tensor, t: int) -> float:
-        """The part of the test examples whose class has the largest score after t iterations."""
+        """Return the fraction of the test examples that are classified correctly after t iterations."""
         ready = self.testing.prepare(lam)
         w = lower_level.run(self.testing, ready, self.testing.w0, t).z
         right = self.scores(w, ready).argmax(-1) == self.test.Y.argmax(-1)
@@ -73,7 +75,7 @@ class Model:
 
 
 def shared(quick: bool, seed: int, device: str) -> Settings:
-    """The settings that the experiments share; the test accuracy is measured after every `every` steps."""
+    """Return the settings that the experiments share. Test accuracy is measured once in `every` steps."""
     return {
         "quick": quick,
         "seed": seed,
@@ -92,13 +94,13 @@ def shared(quick: bool, seed: int, device: str) -> Settings:
 
 
 def tasks(settings: Settings) -> list[Task]:
-    """A run for each seed, step size, method, with and without projection."""
-    every = []
+    """Return a task for each seed, step size and method, with and without projection."""
+    all_tasks = []
     for seed in range(settings["seeds"]):
         for step in settings["step_sizes"]:
             for projected in (True, False):
-                every += [task(settings, method, projected, step, seed) for method in METHODS]
-    return every
+                all_tasks += [task(settings, method, projected, step, seed) for method in METHODS]
+    return all_tasks
 
 
 def task(settings: Settings, method: str, projected: bool, step: float, seed: int, prefix: str = "") -> Task:
@@ -108,7 +110,7 @@ def task(settings: Settings, method: str, projected: bool, step: float, seed: in
 
 
 def key_of(method: str, projected: bool, step: float, seed: int) -> str:
-    return f"{method}-{PROJECTED[projected]}-{step:g}-{seed}".replace("+", "")  # of 1e+38, which no key may hold
+    return f"{method}-{PROJECTED[projected]}-{step:g}-{seed}".replace("+", "")  # a key must not contain +, as in 1e+38
 
 
 def ready(settings: Settings) -> None:
@@ -121,7 +123,7 @@ def ready(settings: Settings) -> None:
 
 @lru_cache(maxsize=2)
 def examples(data: str, problem: str, seed: int, size: int, test: int, dtype: str, device: str) -> tuple[Examples, ...]:
-    """Training and test data, the same for every start of λ."""
+    """Return training and test data, which are the same for every start of λ."""
     draw = Draw.seeded(seed, getattr(torch, dtype), device)
     if data == "mnist":
         return mnist_examples(draw, size), mnist_test(draw, test)
@@ -136,12 +138,12 @@ def model(parameters: Mapping[str, Any]) -> Model:
     few = Examples(train.X[:FEW_EXAMPLES], train.Y[:FEW_EXAMPLES])
     project = projection(hidden, radius) if plain else projection_of_kernels(hidden, _side(train), radius)
     problems = [on(parameters, part) for part in (train, test, few)]
-    project = project if parameters["projected"] else _as_it_is
+    project = project if parameters["projected"] else _identity
     return Model(problems[0], problems[1], problems[2], few, test, scores if plain else scores_of_maps, project)
 
 
 def on(parameters: Mapping[str, Any], data: Examples) -> Problem:
-    """The problem on these examples. With projection, λ outside its domain is refused; without, λ may leave it."""
+    """Return the problem on these examples. With projection, λ outside the domain is refused."""
     make = dense if parameters["problem"] == "eqm" else partial(convolutional, side=_side(data))
     dtype, device = getattr(torch, parameters["dtype"]), parameters["device"]
     problem = make(examples=data, hidden=parameters["hidden"], dtype=dtype, device=device)
@@ -152,25 +154,25 @@ def _side(data: Examples) -> int:
     return math.isqrt(data.X.shape[1])
 
 
-def _as_it_is(lam: Tensor) -> Tensor:
+def _identity(lam: Tensor) -> Tensor:
     return lam
 
 
 def first(problem: Problem, sigma: float, classes: int, start: int) -> Tensor:
-    """λ_0: independent normal entries of standard deviation σ, with b = 0 in the last places."""
+    """Return λ_0: independent normal entries of standard deviation σ, and b = 0 as the last entries."""
     lam = sigma * normal(torch.Generator(device="cpu").manual_seed(start), problem.n)
     lam[-classes:] = 0
     return lam.to(problem.lam)
 
 
 def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
-    """`train` without the last λ: a hundred of them would fill the disk."""
+    """Run `train`, and return its result without the last λ, which takes much space on the disk."""
     trained = yield from train(task, state)
     return {name: value for name, value in trained.items() if name != "lam"}
 
 
 def train(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
-    """`steps` steps from λ_0, with a row for each λ_s, and what the iteration does at the last λ if it goes on."""
+    """Take `steps` steps from λ_0 and measure each λ_s; at the last λ, see whether more iterations converge."""
     p = task.parameters
     network = model(p)
     lam0 = network.project(first(network.problem, p["sigma"], network.test.Y.shape[1], p["start"]))
@@ -195,14 +197,14 @@ def train(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dic
 def stepped(
     lam: Tensor, velocity: Tensor, g: Tensor, zeta: float, beta: float, project: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """λ_{s+1} and m_s."""
+    """Return λ_{s+1} and m_s."""
     velocity = beta * velocity + g
     after = lam - zeta * (g + beta * velocity)
     return (project(after) if bool(torch.isfinite(after).all()) else after), velocity
 
 
 def measurement(network: Model, lam: Tensor, p: Mapping[str, Any], with_accuracy: bool) -> tuple[TrainingRow, Tensor]:
-    """The row of measurements at this λ, and g(λ)."""
+    """Return the row of measurements at this λ, and g(λ)."""
     problem = network.problem
     if not bool(torch.isfinite(lam).all()):
         raise DivergenceError(f"{problem.name}: λ left the finite numbers; reduce the step size")
@@ -226,12 +228,12 @@ def _ratio(a: float, b: float) -> float:
 
 
 def norm_of(problem: Problem, ready: Ready) -> float:
-    """‖A‖, or ‖c(K)‖: the contraction constant of the problem where it is below 1."""
+    """Return ‖A‖, or ‖c(K)‖: the contraction constant of the problem if it is below 1."""
     return float("nan") if problem.contraction is None else float(problem.contraction(ready))
 
 
 def settled(network: Model, lam: Tensor, p: Mapping[str, Any]) -> dict[str, float]:
-    """After `long` iterations at the last λ on a few examples: how many came to rest, and the largest residual."""
+    """Return the share of a few examples that converge in `long` iterations at the last λ, and the largest residual."""
     problem = network.going_on
     if not bool(torch.isfinite(lam).all()):
         return {"share": 0.0, "residual": float("nan")}

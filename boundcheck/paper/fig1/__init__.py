@@ -1,1 +1,1 @@
-"""The paper's figure 1."""
+"""Figure 1 of the paper."""

@@ -1,7 +1,8 @@
-"""Figure 1 of the paper: the error of ITD, FP and CG over t on LR, KRR, BR and HR, here with bounds and floors.
+"""Figure 1 of the paper: the error of ITD, FP and CG over t on LR, KRR, BR and HR, with bounds and rounding floors.
 
-Each of 20 λ of each problem is a run: errors in float64 beside every bound that applies, errors in float32, FP on the
-map of heavy ball, the parts of what float32 leaves in the end, and on HR the first growth with and without momentum.
+There are 20 λ for each problem, and each is a run. It computes errors in float64 with all bounds that apply, errors in
+float32, FP on the map of heavy ball, the parts of the final error in float32, and on HR the initial growth of the error
+with and without momentum.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ FULL = {"lr": 1000, "krr": 300, "br": 300, "hr": 1000}
 QUICK = {"lr": 300, "krr": 200, "br": 200, "hr": 400}
 COST = {"lr": 3.0, "krr": 1.0, "br": 1.0, "hr": 7.5}
 UNITS = torch.finfo(torch.float64).eps / torch.finfo(torch.float32).eps
-NO_RATE_STEPS = 10  # steps that show no rate
-GROWTH = 30  # steps in which the error on HR grows
+NO_RATE_STEPS = 10  # fewer steps than this give no rate
+GROWTH = 30  # the first steps, in which the error on HR grows
 
 
 def settings(quick: bool, seed: int, device: str) -> Settings:
@@ -61,7 +62,7 @@ def tasks(settings: Settings) -> list[Task]:
 
 
 def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
-    """One λ of one problem, part after part."""
+    """Run all parts for one λ of one problem."""
     results = dict(state or {})
     wanted = [part for part in PARTS if part != "growth" or task.parameters["problem"] == "hr"]
     for part in wanted:
@@ -74,7 +75,7 @@ def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[
 
 
 def problem_at(parameters: Mapping[str, Any], dtype: torch.dtype, **options: Any) -> Problem:
-    """The problem at the λ of this run, which is rounded to float32 so that both precisions have the same one."""
+    """Return the problem at the λ of this run. λ is rounded to float32, so it is the same in both precisions."""
     seed, device = parameters["seed"], parameters["device"]
     problem = loading.load_problem(parameters["problem"], seed=seed, device=device, dtype=torch.float64, **options)
     lam = problem.sample(parameters["samples"], seed)[parameters["sample"]].float()
@@ -83,11 +84,11 @@ def problem_at(parameters: Mapping[str, Any], dtype: torch.dtype, **options: Any
 
 
 def _bounds(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Errors in float64, the least certified bound and the paper's, and the rates of both."""
+    """Return errors in float64, the least certified bound, the bound of the paper, and the rates of both."""
     problem = problem_at(parameters, torch.float64)
     run = {method.partition(":")[0] for method in METHODS}
-    about_run = [bound for bound in bounds.values() if bound.bounds == error and run & set(bound.methods)]
-    names = [bound.name for bound in about_run if not _elsewhere(bound)]
+    on_methods = [bound for bound in bounds.values() if bound.bounds == error and run & set(bound.methods)]
+    names = [bound.name for bound in on_methods if not _is_elsewhere(bound)]
     report = check(problem, METHODS, parameters["t"], bounds=names, proofs=False)
     curves: dict[str, Any] = {}
     for name, curve in report.curves.items():
@@ -107,18 +108,18 @@ def _bounds(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {"curves": curves, "kappa": kappa, "verdict": report.verdict.value}
 
 
-def _elsewhere(bound: Bound) -> bool:
-    """Is the bound one for E = ℓ, which is not the case here, or one for the reference?"""
+def _is_elsewhere(bound: Bound) -> bool:
+    """Return whether the bound is for problems with E = ℓ, which these are not, or for the reference solution."""
     return bound.kind is BoundKind.ENCLOSURE or any(assumption.key == "E = ℓ" for assumption in bound.assumptions)
 
 
 def _rates(curve: Curve, bound: BoundCurve) -> dict[str, float | int | None] | None:
-    """The factor by which the error shrinks in each step where log(error) is a line, and the same for the bound."""
+    """Return the factors by which error and bound shrink at each step, over the t at which log(error) is a line."""
     values, error = bound.values[0], curve.errors[0]
     if curve.rate is None or not np.isfinite(values[-1]):
         return None
-    speaks = int(np.isfinite(values).argmax()) + 1
-    first, last = max(curve.rate.first, speaks), curve.rate.last
+    first_finite = int(np.isfinite(values).argmax()) + 1
+    first, last = max(curve.rate.first, first_finite), curve.rate.last
     if last - first < NO_RATE_STEPS:
         return None
     per_step = [float((x[last - 1] / x[first - 1]) ** (1 / (last - first))) for x in (error, values)]
@@ -132,7 +133,7 @@ def _float32(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _momentum(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """FP on the map that makes the iterates, in both precisions; nothing where that is Φ itself."""
+    """Return errors of FP on the map Ψ that produces the iterates, in both precisions; nothing if this map is Φ."""
     errors_by_dynamics: dict[str, Any] = {}
     for dtype, column in ((torch.float64, "error"), (torch.float32, "error32")):
         problem = problem_at(parameters, dtype)
@@ -144,10 +145,10 @@ def _momentum(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _end(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """At the last t: how far float32 takes each method, and the exact hypergradient, from the one in float64.
+    """Return how far each method, and the exact hypergradient, in float32 are from float64 at the last t.
 
-    The floor of float32 is what the two precisions differ by, in the method and in what it is compared with; that of
-    float64 is smaller by the ratio of the units.
+    The floor of float32 is the sum of the differences between the precisions for the method and for the reference. The
+    floor of float64 is smaller by the ratio of the rounding units.
     """
     T = parameters["t"]
     problem, single = (problem_at(parameters, dtype) for dtype in (torch.float64, torch.float32))
@@ -163,7 +164,7 @@ def _end(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _growth(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """On HR: the largest error of the first steps over that at t = 0, where v = 0 and w = 0 give ‖∇f‖."""
+    """Return for HR the largest error of the first steps over the error at t = 0, which is ‖∇f‖ (w = 0 and v = 0)."""
     growth: dict[str, Any] = {}
     for name in ("gradient-descent", "heavy-ball"):
         problem = problem_at(parameters, torch.float64, dynamics=name)
@@ -180,7 +181,7 @@ def _growth(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def distances(problem: Problem, w_star: Tensor) -> np.ndarray:
-    """‖w_t − w*‖/‖w_0 − w*‖ for t = 0 … GROWTH."""
+    """Return ‖w_t − w*‖/‖w_0 − w*‖ for t = 0 … GROWTH."""
     ready, dynamics = problem.prepare(problem.lam), problem.dynamics
     z, lengths = dynamics.start(problem.w0), []
     for _ in range(GROWTH + 1):
@@ -194,7 +195,7 @@ def _norm(x: Tensor) -> float:
 
 
 class RunPart(NamedTuple):
-    """A part of a run, and how long it takes, relatively."""
+    """A part of a run, and its relative time."""
 
     compute: Callable[[Mapping[str, Any]], dict[str, Any]]
     cost: float

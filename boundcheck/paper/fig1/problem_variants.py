@@ -1,4 +1,4 @@
-"""Variants of a problem that fig1 needs: on the state of its dynamics, with ν₂ = 0, and by its closed form."""
+"""Variants of a problem for fig1: on the state of its dynamics, with ν₂ = 0, and with the closed form of w(λ)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from boundcheck.numerics.bilevel.problem_types import Ready
 
 
 def on_state(problem: Problem) -> Problem:
-    """The same problem with Ψ in the place of Φ: of heavy ball, the fixed point is (w(λ), w(λ)).
+    """Return the same problem with Ψ in place of Φ. For heavy ball, the fixed point is (w(λ), w(λ)).
 
-    AID-FP on it is what the paper's authors run where the lower level is solved with momentum.
+    The authors of the paper run AID-FP on this problem if the lower level is solved with momentum.
     """
     dynamics, solution = problem.dynamics, problem.solution
 
@@ -33,7 +33,10 @@ def on_state(problem: Problem) -> Problem:
 
 
 def without_nu_2(problem: Problem, w_star: Tensor) -> Problem:
-    """Φ(w, λ₀) + Φ(w*, λ) − Φ(w*, λ₀): at λ₀ the same iterates, w(λ) and w', but ∂₂Φ does not depend on w."""
+    """Return the problem with Φ(w, λ₀) + Φ(w*, λ) − Φ(w*, λ₀) in place of Φ.
+
+    At λ₀ it has the same iterates, w(λ) and w', but ∂₂Φ does not depend on w.
+    """
     at_lam = problem.prepare(problem.lam)
 
     def phi_at(w: Tensor, ready: Ready) -> Tensor:
@@ -43,7 +46,7 @@ def without_nu_2(problem: Problem, w_star: Tensor) -> Problem:
 
 
 def closed_form(problem: Problem) -> Tensor:
-    """∇f by differentiating E(w(λ), λ) through the closed form of w(λ), as the paper does."""
+    """Return ∇f by differentiation of E(w(λ), λ) through the closed form of w(λ), as in the paper."""
     solution = problem.solution
     if solution is None:
         raise InputError(f"{problem.name} has no closed form of w(λ); measure against the method exact")

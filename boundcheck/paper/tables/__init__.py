@@ -1,1 +1,1 @@
-"""The paper's tables 1 and 2."""
+"""Tables 1 and 2 of the paper."""

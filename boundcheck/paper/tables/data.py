@@ -1,8 +1,8 @@
-"""The three problems of section 4.2 as the tables use them: the settings of appendix C.2, and the test examples.
+"""The three problems of section 4.2 for the tables: the settings of appendix C.2, and the test examples.
 
-Not in the paper, so chosen here: precision (float64 for Parkinson, which is small, else float32), the seed of the
-splits, and when a step size counts as diverged: where a number is not finite, or some λ_j not `within` what e^λ_j can
-represent.
+The paper does not give the precision (here float64 for Parkinson, which is small, else float32), the seed of the
+splits, and when a step size counts as diverged (here if a number is not finite, or some λ_j is not in the range
+`within`, where e^λ_j can be represented).
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from boundcheck.problems.parkinson import load as load_parkinson
 from boundcheck.problems.parts import datasets
 from boundcheck.problems.parts.newsgroups_documents import load_documents
 
-Accuracy = Callable[[Tensor, Tensor], float]  # of one (λ, w)
+Accuracy = Callable[[Tensor, Tensor], float]  # a function of (λ, w)
 
-LARGEST_FLOAT32 = 1e38  # near the end of float32
+LARGEST_FLOAT32 = 1e38  # near the largest number of float32
 
 
 @dataclass(frozen=True)
 class Table:
-    """The settings of appendix C.2 for a problem; `together` is how many step sizes are run as one batch."""
+    """The settings of appendix C.2 for a problem; `together` is the number of step sizes in one batch."""
 
     t: tuple[int, ...]
     k_r: int
     s: int
-    exponents: tuple[float, float]  # of the first and the last step size
+    exponents: tuple[float, float]  # log₁₀ of the first and the last step size
     together: int
     warm: bool = False  # w_0(λ_i) = w_t(λ_{i−1})
-    exact: int = 2000  # steps that give w(λ); 0: its closed form
+    exact: int = 2000  # steps towards w(λ); 0: the closed form
     dtype: torch.dtype = torch.float32
     within: tuple[float, float] = (-LARGEST_FLOAT32, LARGEST_FLOAT32)
     fp: str = "aid-fp"
-    certify: bool = False  # whether the error of the last hypergradient is enclosed; else it is estimated
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the problem
+    certify: bool = False  # whether the error of the last hypergradient is enclosed; otherwise it is estimated
+    options: Mapping[str, Any] = field(default_factory=dict)  # options of the problem
 
     def methods(self, t: int) -> dict[str, str]:
-        """Rows of the table and what is run for them; without k = k_r where that is t."""
+        """Return the method for each row of the table; if k_r ≥ t, there are no rows for k = k_r."""
         methods = {"ITD": "itd", "FP k=t": self.fp, "CG k=t": "aid-cg"}
         if self.k_r < t:
             methods |= {"FP k=k_r": f"{self.fp}:{self.k_r}", "CG k=k_r": f"aid-cg:{self.k_r}"}
@@ -69,7 +69,7 @@ TABLES = {
         fp=MOMENTUM,
         certify=True,
     ),
-    # one step size at a time, as batches are not quicker; tf-idf as the paper says, though its accuracies are of counts
+    # one step size at a time, because batches are not faster; tf-idf as in the paper, but its accuracies are of counts
     "newsgroups": Table(
         (10, 25, 50),
         10,
@@ -85,7 +85,7 @@ TABLES = {
 READ: dict[str, Callable[[], object]] = {
     "parkinson": datasets.parkinsons, "newsgroups": datasets.newsgroups, "fashion-mnist": datasets.fashion_mnist,
 }  # fmt: skip
-SECONDS: dict[str, Callable[[int, int, int], float]] = {  # of an upper-level step, measured; by step sizes, t and k
+SECONDS: dict[str, Callable[[int, int, int], float]] = {  # measured for an upper-level step, by step sizes, t and k
     "parkinson": lambda count, t, k: 0.01 + 0.001 * count + (t + k / 2) * (0.0004 + 0.00001 * count),
     "newsgroups": lambda count, t, k: 0.005 * count * (t + k),
     "fashion-mnist": lambda count, t, k: 0.025 + 0.03 * count + 0.001 * (t + k),
@@ -94,26 +94,26 @@ SECONDS: dict[str, Callable[[int, int, int], float]] = {  # of an upper-level st
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """The problem, and the part in [0, 1] of test examples that are classified correctly by w."""
+    """The problem, and the fraction of test examples that w classifies correctly."""
 
     problem: Problem
     accuracy: Accuracy
 
 
 def loaded(parameters: Mapping[str, Any]) -> Loaded:
-    """The problem of a run, cached for its next slice."""
+    """Return the problem of a run, which is cached for the next slice."""
     options = tuple(sorted(parameters["options"].items()))
     return _loaded(parameters["data"], parameters["seed"], parameters["device"], options)
 
 
 @lru_cache(maxsize=1)
 def _loaded(name: str, seed: int, device: str, options: tuple[tuple[str, Any], ...]) -> Loaded:
-    given = {"seed": seed, "device": device, "dtype": TABLES[name].dtype, **dict(options)}
-    return Loaded(load_problem(name, **given), ACCURACIES[name](given))
+    load_options = {"seed": seed, "device": device, "dtype": TABLES[name].dtype, **dict(options)}
+    return Loaded(load_problem(name, **load_options), ACCURACIES[name](load_options))
 
 
-def _parkinson(given: dict[str, Any]) -> Accuracy:
-    parts = load_parkinson(**given)
+def _parkinson(options: dict[str, Any]) -> Accuracy:
+    parts = load_parkinson(**options)
     Q, y = squared_differences(parts.X_test, parts.X), parts.y_test > 0.5  # targets are 0 and 1
 
     def accuracy(lam: Tensor, w: Tensor) -> float:
@@ -122,14 +122,14 @@ def _parkinson(given: dict[str, Any]) -> Accuracy:
     return accuracy
 
 
-def _newsgroups(given: dict[str, Any]) -> Accuracy:
-    parts = load_documents(**given)
+def _newsgroups(options: dict[str, Any]) -> Accuracy:
+    parts = load_documents(**options)
     X, y = parts.X_test, parts.Y_test.argmax(-1)
     return lambda lam, w: float(((X @ w.reshape(X.shape[1], -1)).argmax(-1) == y).double().mean())
 
 
-def _fashion_mnist(given: dict[str, Any]) -> Accuracy:
-    fewer = given if given.get("synthetic") else {**given, "validation_size": 1}  # images to validate on are not needed
+def _fashion_mnist(options: dict[str, Any]) -> Accuracy:
+    fewer = options if options.get("synthetic") else {**options, "validation_size": 1}  # these images are not needed
     parts = load_fashion_mnist(**fewer)
     X, y = parts.X_test, parts.Y_test.argmax(-1)
     return lambda lam, w: float(((X @ w.reshape(X.shape[1], -1)).argmax(-1) == y).double().mean())

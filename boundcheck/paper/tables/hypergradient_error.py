@@ -1,4 +1,4 @@
-"""How good the hypergradient at the last λ is: its relative error, proved where that is affordable, else estimated."""
+"""The relative error of the hypergradient at the last λ: proved if this is affordable, otherwise estimated."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from boundcheck.paper.tables.data import Table
 from boundcheck.paper.tables.outer_loop import hypergradients
 from boundcheck.side import standing
 
-LONGER = 4  # times the steps of the table, for an estimate
+LONGER = 4  # an estimate takes so many times the steps of the table
 TOO_LARGE = "no proof was tried at this size"
 
 
 def hypergradient_error(problem: Problem, table: Table, method: str, lam: Tensor, w0: Tensor, t: int) -> dict[str, Any]:
-    """The relative error of g at λ from w_0, how it is known, and why it is not proved if it is not."""
+    """Return the relative error of g at λ from w_0, how it is known, and if it is not proved, the reason."""
     g = hypergradients(problem, method, lam[None], w0[None], t).value[0]
     why = "" if table.certify else TOO_LARGE
     if table.certify:
         try:
             enclosure = enclose(problem, g, lam=lam)
             upper, size = float(enclosure.upper), float(g.norm())
-            known, least = standing(enclosure.side), max(size - upper, float(enclosure.lower) - size)  # of ‖∇f‖
+            known, least = standing(enclosure.side), max(size - upper, float(enclosure.lower) - size)  # least ≤ ‖∇f‖
             if least > 0:
                 return {"relative": upper / least, "known": known, "why": ""}
             why = f"‖g − ∇f‖ ≤ {upper:.2g} is {known}, and ‖g‖ = {size:.2g}"

@@ -1,9 +1,9 @@
-"""Gradient descent on λ with approximate hypergradients, for a batch of step sizes at once, a row for each.
+"""Gradient descent on λ with approximate hypergradients, for a batch of step sizes at once, with a row for each.
 
     λ_i = λ_{i−1} − ζ g(λ_{i−1}),   g = ∇f_t by ITD, or AID with k steps of FP or CG            (appendix C.2)
 
-Rows share the data of the problem and nothing else: what comes of a step size does not depend, but for rounding, on
-which others run beside it. A step size that leads out of the finite numbers is dropped.
+Rows share only the data of the problem: except for rounding, the result of a step size does not depend on the other
+step sizes of the batch. A step size is dropped if it gives numbers that are not finite.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from boundcheck.numerics.curves.aid_stepwise import ConjugateGradient
 from boundcheck.numerics.solvers import fixed_point, lower_level, unrolling
 from boundcheck.paper.fig1.problem_variants import on_state
 
-MOMENTUM = "fp-momentum"  # FP on the map that makes the iterates, as the authors' code has it
+MOMENTUM = "fp-momentum"  # FP on the map that produces the iterates, as in the authors' code
 METHODS = ("itd", "aid-fp", "aid-cg", MOMENTUM)
 
 
 @dataclass(frozen=True, eq=False)
 class HypergradientBatch:
-    """Rows of hypergradients and of the w_t that they are at."""
+    """Hypergradients and the w_t at which they were computed, a row for each λ."""
 
     value: Tensor
     w: Tensor
-    definite: bool = True  # was pᵀ(I − ∂₁Φᵀ)p > 0 all along, where CG was used?
+    definite: bool = True  # for CG: whether pᵀ(I − ∂₁Φᵀ)p > 0 in all steps
 
 
 def hypergradients(problem: Problem, method: str, lams: Tensor, w0: Tensor, t: int) -> HypergradientBatch:
-    """g at every row of `lams`, each from its row of `w0`, with exactly t and k steps; not finite where it diverges."""
+    """Return g at every row of `lams` from its row of `w0`, with exactly t and k steps; not finite if it diverges."""
     name, _, k = method.partition(":")
     if name not in METHODS:
         raise UnknownNameError.among("method", name, METHODS)
@@ -58,7 +58,7 @@ def hypergradients(problem: Problem, method: str, lams: Tensor, w0: Tensor, t: i
 
 
 def w_t(problem: Problem, prepared: Prepared, z: Tensor, t: int) -> Tensor:
-    """The states after t steps from the rows z."""
+    """Return the states after t steps from the rows z."""
     for state in lower_level.many(problem, prepared, z, t):
         z = state
     return z
@@ -71,7 +71,7 @@ def _checkpoint(z0: Tensor, t: int) -> bool:
 
 
 def _implicit(problem: Problem, prepared: Prepared, w: Tensor, name: str, k: int) -> HypergradientBatch:
-    """∇₂E + ∂₂Φᵀv_k at the rows w."""
+    """Return ∇₂E + ∂₂Φᵀv_k at the rows w."""
     points = w[:, None]
     linearised = Linearisation(rows(problem.phi_at), points, prepared.ready, prepared.leaves)
     E = Linearisation(rows(problem.outer_at), points, prepared.ready, prepared.leaves)
@@ -90,10 +90,10 @@ def _implicit(problem: Problem, prepared: Prepared, w: Tensor, name: str, k: int
 
 @dataclass(frozen=True, eq=False)
 class OuterDescent:
-    """Where gradient descent stands: the step sizes still in it, by number, with λ_i and the last w_t of each."""
+    """The state of gradient descent: the remaining step sizes with their λ_i and last w_t."""
 
     done: int
-    alive: Tensor  # which step sizes, in increasing order
+    alive: Tensor  # the indices of the remaining step sizes, in increasing order
     lam: Tensor
     w: Tensor
     definite: bool = True
@@ -106,21 +106,21 @@ class OuterDescent:
     def step(
         self, problem: Problem, method: str, zeta: Tensor, t: int, warm: bool, within: tuple[float, float]
     ) -> OuterDescent:
-        """One step for all; a step size is dropped where numbers are not finite, or some λ_j is not `within`."""
+        """Take one step. A step size is dropped if numbers are not finite, or some λ_j is not in the range `within`."""
         if not len(self.alive):
             return replace(self, done=self.done + 1)
         step = hypergradients(problem, method, self.lam, self.first(problem, warm), t)
         lam = self.lam - zeta[self.alive, None] * step.value
-        least, most = lam.aminmax(dim=-1)  # NaN if there is one, which is within nothing
+        least, most = lam.aminmax(dim=-1)  # NaN if λ has one, and then both comparisons are false
         keep = (least >= within[0]) & (most <= within[1]) & torch.isfinite(step.w).all(-1)
         definite = self.definite and step.definite
         return OuterDescent(self.done + 1, self.alive[keep], lam[keep], step.w[keep], definite)
 
     def first(self, problem: Problem, warm: bool) -> Tensor:
-        """w_0 for each: the last w_t with warm starts, else that of the problem."""
+        """Return w_0 for each row: the last w_t with warm starts, else the w_0 of the problem."""
         return self.w if warm else problem.w0.expand(len(self.alive), -1)
 
     def last(self, problem: Problem, t: int, warm: bool) -> Tensor:
-        """w_t(λ_i)."""
+        """Return w_t(λ_i) for each row."""
         z = problem.dynamics.start(self.first(problem, warm))
         return problem.dynamics.iterate(w_t(problem, Prepared(problem, self.lam), z, t))

@@ -18,8 +18,8 @@ from boundcheck.paper.tables.halving import halve, work
 from boundcheck.paper.tables.hypergradient_error import hypergradient_error
 from boundcheck.paper.tables.outer_loop import OuterDescent
 
-ONLY = "BOUNDCHECK_TABLES"  # data sets, separated by commas: the others are left out
-COUNT = 30  # step sizes
+ONLY = "BOUNDCHECK_TABLES"  # environment variable with the data sets to run, separated by commas
+COUNT = 30  # the number of step sizes
 PIECE = 25  # lower-level steps towards w(λ) between two checkpoints
 QUICK: dict[str, dict[str, Any]] = {
     "parkinson": {"t": [100], "s": 30, "steps": [18, 22, 25]},
@@ -29,7 +29,7 @@ QUICK: dict[str, dict[str, Any]] = {
 
 
 def settings(quick: bool, seed: int, device: str, *, exact: bool) -> Settings:
-    """Published settings, or with `quick` what is cut; `exact` asks for w(λ) too."""
+    """Return the published settings, or smaller ones with `quick`; with `exact`, w(λ) is computed too."""
     by_data = {}
     for name in _requested_tables():
         table, cut = TABLES[name], QUICK[name] if quick else {}
@@ -61,7 +61,7 @@ def ready(settings: Settings) -> None:
 
 
 def tasks(settings: Settings) -> list[Task]:
-    every = []
+    all_tasks = []
     for name, of_data in settings["data"].items():
         table, plan = TABLES[name], of_data.get("rounds")
         size = len(of_data["zeta"]) if plan else table.together
@@ -72,8 +72,8 @@ def tasks(settings: Settings) -> list[Task]:
             for method in table.methods(t).values():
                 for i, zeta in enumerate(batches):
                     parameters = {**shared, "t": t, "method": method, "zeta": zeta}
-                    every.append(Task(f"{key(name, t, method)}.{i:02d}", parameters, _cost(parameters)))
-    return every
+                    all_tasks.append(Task(f"{key(name, t, method)}.{i:02d}", parameters, _cost(parameters)))
+    return all_tasks
 
 
 def key(name: str, t: int, method: str) -> str:
@@ -81,7 +81,7 @@ def key(name: str, t: int, method: str) -> str:
 
 
 def _cost(parameters: dict[str, Any]) -> float:
-    """Seconds, about."""
+    """Return the approximate seconds of a task."""
     t, k = parameters["t"], int(parameters["method"].partition(":")[2] or parameters["t"])
     seconds, plan = (
         SECONDS[parameters["data"]],
@@ -93,31 +93,31 @@ def _cost(parameters: dict[str, Any]) -> float:
 
 
 def measured(settings: Settings) -> dict[str, dict[str, float]]:
-    """What a step costs here, for `shortened`."""
+    """Return the cost of a step on this machine, for `shortened`."""
     return budget.measured(settings)
 
 
 def shortened(settings: Settings, halving: str, seconds: float | None, costs: dict[str, dict[str, float]]) -> Settings:
-    """The settings with step sizes by successive halving, as far as a budget of seconds allows."""
+    """Return the settings with successive halving of step sizes that fit into a budget in seconds."""
     return budget.shortened(settings, halving, seconds, costs, tasks)
 
 
 def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[str, Any]]:
-    """s steps for a batch of step sizes, then f_t(λ_s), then w(λ_s) of the best one if asked for."""
-    given = task.parameters
-    data, table = loaded(given), TABLES[given["data"]]
-    problem, exact = data.problem, given["exact"] or 0
+    """Take s steps for a batch of step sizes, then compute f_t(λ_s), and w(λ_s) of the best step size if requested."""
+    parameters = task.parameters
+    data, table = loaded(parameters), TABLES[parameters["data"]]
+    problem, exact = data.problem, parameters["exact"] or 0
     pieces = -(-exact // PIECE)
-    plan = given.get("rounds")
-    upper = sum(steps for _, steps in work(plan, table.together)) if plan else given["s"]
+    plan = parameters.get("rounds")
+    upper = sum(steps for _, steps in work(plan, table.together)) if plan else parameters["s"]
     total = upper + pieces
     if state is not None and "ended" in state:
-        ended, done = dict(state["ended"]), state["pieces"]
+        summary, done = dict(state["ended"]), state["pieces"]
         lam, z = (state[name].to(problem.device) for name in ("lam", "z"))
     else:
-        ended, lam = yield from (halve if plan else _grid)(data, table, given, state, total)
-        if lam is None or given["exact"] is None:
-            return ended
+        summary, lam = yield from (halve if plan else _grid)(data, table, parameters, state, total)
+        if lam is None or parameters["exact"] is None:
+            return summary
         z, done = problem.dynamics.start(problem.w0), 0
     prepared = problem.prepare(lam)
     if problem.solution is not None and not exact:
@@ -127,27 +127,27 @@ def run(task: Task, state: dict[str, Any] | None) -> Generator[Step, None, dict[
             for _ in range(min(PIECE, exact - done * PIECE)):
                 z = problem.psi_at(z, prepared)
         done += 1
-        yield Step({"ended": ended, "lam": lam, "z": z, "pieces": done}, upper + done, total)
+        yield Step({"ended": summary, "lam": lam, "z": z, "pieces": done}, upper + done, total)
     w = problem.dynamics.iterate(z)
-    return {**ended, "f": float(problem.outer_at(w, prepared)), "accuracy": data.accuracy(lam, w)}
+    return {**summary, "f": float(problem.outer_at(w, prepared)), "accuracy": data.accuracy(lam, w)}
 
 
 def _grid(
-    data: Loaded, table: Table, given: Mapping[str, Any], state: dict[str, Any] | None, of: float
+    data: Loaded, table: Table, parameters: Mapping[str, Any], state: dict[str, Any] | None, of: float
 ) -> Generator[Step, None, tuple[dict[str, Any], Tensor | None]]:
-    """s steps for every step size of the batch; the summary, and λ_s of the best one."""
-    problem, t = data.problem, given["t"]
-    zeta = torch.tensor(given["zeta"], dtype=problem.dtype, device=problem.device)
+    """Take s steps for every step size of the batch; returns the summary, and λ_s of the best step size."""
+    problem, t = data.problem, parameters["t"]
+    zeta = torch.tensor(parameters["zeta"], dtype=problem.dtype, device=problem.device)
     descent = OuterDescent.start(problem, len(zeta)) if state is None else _read(state, problem.device)
-    while descent.done < given["s"]:
-        descent = descent.step(problem, given["method"], zeta, t, table.warm, table.within)
+    while descent.done < parameters["s"]:
+        descent = descent.step(problem, parameters["method"], zeta, t, table.warm, table.within)
         yield Step(vars(descent), descent.done, of)
     w = descent.last(problem, t, table.warm) if len(descent.alive) else descent.w
-    ended, best = _ended(data, descent, w, given["zeta"])
+    summary, best = _summary(data, descent, w, parameters["zeta"])
     if best is None:
-        return ended, None
+        return summary, None
     lam, first = descent.lam[best].clone(), descent.first(problem, table.warm)[best]
-    return ended | {"error": hypergradient_error(problem, table, given["method"], lam, first, t)}, lam
+    return summary | {"error": hypergradient_error(problem, table, parameters["method"], lam, first, t)}, lam
 
 
 def _read(state: dict[str, Any], device: torch.device) -> OuterDescent:
@@ -155,8 +155,10 @@ def _read(state: dict[str, Any], device: torch.device) -> OuterDescent:
     return OuterDescent(done=state["done"], definite=state["definite"], **tensors)
 
 
-def _ended(data: Loaded, descent: OuterDescent, w: Tensor, zeta: Sequence[float]) -> tuple[dict[str, Any], int | None]:
-    """f_t(λ_s) of every step size (None where it diverged), the least of them, and its row."""
+def _summary(
+    data: Loaded, descent: OuterDescent, w: Tensor, zeta: Sequence[float]
+) -> tuple[dict[str, Any], int | None]:  # fmt: skip
+    """Return a summary with f_t(λ_s) of every step size (None if it diverged), and the row of the best one."""
     problem, values = data.problem, []
     for lam, w_of_lam in zip(descent.lam, w, strict=True):
         values.append(float(problem.outer_at(w_of_lam, problem.prepare(lam))))

@@ -1,4 +1,4 @@
-"""Table 1 of the paper: f_t(λ_s) and test accuracy of w_t(λ_s) after gradient descent on λ, by ITD, FP and CG."""
+"""Table 1 of the paper: f_t(λ_s) and test accuracy of w_t(λ_s) after gradient descent on λ with ITD, FP and CG."""
 
 from __future__ import annotations
 

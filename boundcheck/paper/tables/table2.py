@@ -1,4 +1,4 @@
-"""Table 2 of the paper: f(λ_s) and test accuracy of w(λ_s), where gradient descent on λ by ITD, FP and CG ends."""
+"""Table 2 of the paper: f(λ_s) and test accuracy of w(λ_s) after gradient descent on λ with ITD, FP and CG."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How tight every bound is, over many problems."""
+"""The tightness of every bound over many problems."""

@@ -1,4 +1,4 @@
-"""How close proved bounds come to the error on one problem: by kind and theorem, with the links that lose most."""
+"""The ratio of proved bounds to the error on one problem, by kind and theorem, with the proof steps that lose most."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from boundcheck.theory.kinds import BoundKind
 
 METHODS = ("itd", "aid-fp", "aid-cg")
 KINDS = (BoundKind.A_PRIORI, BoundKind.FROM_SPECTRUM, BoundKind.A_POSTERIORI)
-OPEN_SHARE = 0.1  # part of the error that its enclosure may leave open
-NEWTON_STEPS = 20  # Newton steps
+OPEN_SHARE = 0.1  # the largest width of an enclosure, as a fraction of the error
+NEWTON_STEPS = 20  # the largest number of Newton steps
 
 
 def certified(name: str, dynamics: str, T: int, seed: int, device: str) -> dict[str, Any]:
-    """For each method the ratios of the paper's bound, of the best of each kind and of the enclosure, at every t."""
+    """Return bound/error at every t for each method: the paper's bound, the best bound of each kind, the enclosure."""
     problem = load_problem(name, seed=seed, device=device, dynamics=dynamics)
     report = check(problem, METHODS, T, seed=seed)
     return {
@@ -64,23 +64,23 @@ def _method(report: Report, curve: Curve) -> dict[str, Any]:
 
 
 def _of_kind(curve: Curve, kind: BoundKind) -> dict[str, Any]:
-    """The least ratio at every t and whose it is; where it is largest, the link of that proof that loses most."""
+    """Return the least ratio at every t and its bound; and at the t where it is largest, the steps that lose most."""
     fitting = [b for b in curve.bounds.values() if b.kind is kind and b.verdict is Verdict.HOLDS]
     ratios = np.array([np.where(np.isnan(b.tightness[0]), np.inf, b.tightness[0]) for b in fitting])
     if not fitting or not np.isfinite(ratios).any():
         return {"ratio": np.full(curve.errors.shape[1], np.nan), "bound": [], "worst": None}
-    least, whose = ratios.min(axis=0), ratios.argmin(axis=0)
+    least, best = ratios.min(axis=0), ratios.argmin(axis=0)
     finite = np.isfinite(least)
     worst = int(np.where(finite, least, -np.inf).argmax())
     return {
         "ratio": np.where(finite, least, np.nan),
-        "bound": [fitting[i].name if ok else "" for i, ok in zip(whose, finite, strict=True)],
-        "worst": {"t": worst + 1, "bound": fitting[whose[worst]].name, "links": _stops(fitting, worst)},
+        "bound": [fitting[i].name if ok else "" for i, ok in zip(best, finite, strict=True)],
+        "worst": {"t": worst + 1, "bound": fitting[best[worst]].name, "links": _largest_slacks(fitting, worst)},
     }
 
 
-def _stops(fitting: Sequence[BoundCurve], index: int) -> list[list[Any]]:
-    """The two links that lose most in the proof of the best bound there whose proof is encoded."""
+def _largest_slacks(fitting: Sequence[BoundCurve], index: int) -> list[list[Any]]:
+    """Return the two links that lose most in the proof of the best bound at this t that has an encoded proof."""
     traced = [bound for bound in fitting if bound.trace is not None and np.isfinite(bound.tightness[0, index])]
     best = min(traced, key=lambda bound: float(bound.tightness[0, index]), default=None)
     if best is None or best.trace is None:
@@ -91,9 +91,10 @@ def _stops(fitting: Sequence[BoundCurve], index: int) -> list[list[Any]]:
 
 
 def newton_steps(name: str, ts: Sequence[int], seed: int, device: str) -> Mapping[str, int | None]:
-    """From w_t of gradient descent alone: after how many Newton steps the error of AID there is enclosed.
+    """Return for w_t of gradient descent the number of Newton steps until the error of AID at w_t is enclosed.
 
-    Enclosed is ‖g(w_t) − g(w)‖ ± ε_g, with ε_g at most a tenth of the first; w is w_t after these Newton steps.
+    The enclosure is ‖g(w_t) − g(w)‖ ± ε_g, where w is w_t after these Newton steps, and ε_g is at most a tenth of the
+    norm.
     """
     problem = load_problem(name, seed=seed, device=device, dynamics="gradient-descent")
     solution = reference(problem, problem.lam[None])
@@ -121,7 +122,7 @@ def _encloses(eps_g: Constant | None, gap: float) -> bool:
 
 
 def _derivatives(problem: Problem, prepared: Prepared, w: Tensor) -> tuple[Tensor, Tensor]:
-    """I − ∂₁Φ and ∂₂Φ at w."""
+    """Return I − ∂₁Φ and ∂₂Φ at w."""
     ready = prepared.leaves.at(0)
     eye = torch.eye(problem.d, dtype=w.dtype, device=w.device)
     A = eye - jacobian(lambda x: problem.phi_at(x, ready), w)

@@ -1,1 +1,1 @@
-"""What the built-in problems are made of: data, steps, closed forms and norms."""
+"""Parts of the built-in problems: data, steps, closed forms and norms."""

@@ -1,14 +1,14 @@
-"""Constants of E = mean_i CE(θ m_i + b, y_i) in the states m, with λ = (…, θ, b); what equilibrium models share.
+"""Constants of E = mean_i CE(θ m_i + b, y_i) in the states m, with λ = (…, θ, b), for the equilibrium models.
 
 With s the softmax and H = diag(s) − ssᵀ of an example, ∇_m E = (S − Y)θ/n and ∂²E is θᵀHθ/n, block by block.
 
-* vᵀθᵀHθv is the variance of the numbers θ_l·v under s, at most a quarter of their squared range (Popoviciu). So
-  ‖H^½θ‖ ≤ Θ/2 with Θ = max ‖θ_l − θ_m‖, hence **eta_1** = Θ²/4n; Θ ≤ √2‖θ‖. As ‖H‖ ≤ ½, ‖Hθ‖ ≤ g = Θ/2√2.
-* (s − y)ᵀθ is the mean of θ_l − θ_y under s, so **L_E** ≤ (Σ_i max_l ‖θ_l − θ_{y_i}‖²)^½/n; or from the centre of the
-  ball ‖∇₁E‖ + eta_1 r.
-* ∇₂E = (S − Y)ᵀ[m, 1]/n changes from m* to m = m* + δ by (S − S*)ᵀ[m*, 1] + (S − Y)ᵀ[δ, 0], over n, where
-  ‖S − S*‖_F ≤ g‖δ‖. So **eta_2** = ((g‖m*‖ + ‖S − Y‖)² + g²n)^½/n. There ‖S − Y‖ ≤ √(2n), as rows are ≤ √2;
-  ≤ √(n(1 − 1/k)) + √(size of the largest class), from the two parts less their means 1/k; ≤ ‖S − Y‖ at the centre + gr.
+* vᵀθᵀHθv is the variance of the numbers θ_l·v under s, which is at most a quarter of their squared range (Popoviciu).
+  So ‖H^½θ‖ ≤ Θ/2 with Θ = max ‖θ_l − θ_m‖, hence **eta_1** = Θ²/4n; Θ ≤ √2‖θ‖. Because ‖H‖ ≤ ½, ‖Hθ‖ ≤ g = Θ/2√2.
+* (s − y)ᵀθ is the mean of θ_l − θ_y under s, so **L_E** ≤ (Σ_i max_l ‖θ_l − θ_{y_i}‖²)^½/n. It is also at most
+  ‖∇₁E‖ + eta_1 r with ∇₁E at the centre of the ball.
+* From m* to m = m* + δ, ∇₂E = (S − Y)ᵀ[m, 1]/n changes by ((S − S*)ᵀ[m*, 1] + (S − Y)ᵀ[δ, 0])/n, where
+  ‖S − S*‖_F ≤ g‖δ‖. So **eta_2** = ((g‖m*‖ + ‖S − Y‖)² + g²n)^½/n. Here ‖S − Y‖ has three upper bounds: √(2n), because
+  rows are ≤ √2; √(n(1 − 1/k)) + √(size of the largest class), from S − 1/k and Y − 1/k; and ‖S − Y‖ at the centre + gr.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from boundcheck.problems.parts.norm_bounds import spectral_norm
 
 @dataclass(frozen=True, eq=False)
 class Classifier:
-    """θ, b and the classes as rows of the identity."""
+    """θ, b, and the classes as rows of the identity."""
 
     theta: Tensor
     b: Tensor
@@ -41,7 +41,7 @@ class Classifier:
         return closed_form("eta_1", self.gaps.max() ** 2 / (4 * len(self.Y)), "max ‖θ_l−θ_m‖²/4n", region)
 
     def constants(self, states: Tensor, star_norm: Tensor, region: Region) -> list[Constant]:
-        """L_E and eta_2 from the states m at the centre of the ball, one a row, and a bound of ‖m*‖."""
+        """Return L_E and eta_2 from the states m at the centre of the ball, as rows, and an upper bound of ‖m*‖."""
         n, k = self.Y.shape
         r = region.radius
         R = (states @ self.theta.T + self.b).softmax(-1) - self.Y

@@ -1,28 +1,30 @@
-"""Constants of the equilibrium model with convolutions, after those of `equilibrium_constants.py`.
+"""Constants of the equilibrium model with convolutions. Read `equilibrium_constants.py` first.
 
-States have h channels of side s; a "place" is a pixel of an example. Number a (a channel) at a place depends on row a
-of (K, K', c) alone, through ζ = (the 3 × 3 patch of w there, the patch of x that max-pooling chose, 1).
+States have h channels of side s; a "place" is a pixel of an example. The entry of channel a at a place depends only on
+row a of (K, K', c), through ζ = (the 3 × 3 patch of w there, the patch of x that max-pooling chose, 1).
 
 **q** = ‖c(K)‖ on the torus of `conv_equilibrium.py`: exact for "circular" if c(K) is invertible, else an upper bound.
 **D**: |w*| ≤ v implies |w*| ≤ tanh(|drive| + |K| ⋆ v), from v = 1; or ‖φ_i(0)‖/(1 − q) for each example.
 
-**nu_1** = λmax(T(G∘G)T)^½ with G = c(K)c(K)ᵀ and T_a the largest |tanh''| in channel a. With zeros in the padding the
-rows are those of c(K) on the larger torus, cut; more rows and columns only add. G(a, y; b, z) = g_ab(y − z), so T(G∘G)T
-is block circulant and has no negative entries. Its largest eigenvalue has an eigenvector without negative entries; the
-mean of its translates is another, constant over places. So λmax is that of the h × h matrix T_a T_b Σ_y g_ab(y)².
+**nu_1** = λmax(T(G∘G)T)^½ with G = c(K)c(K)ᵀ, where T_a is the largest |tanh''| in channel a. With zeros as padding,
+the rows are parts of the rows of c(K) on the larger torus; additional rows and columns can only increase the value.
+G(a, y; b, z) = g_ab(y − z), so T(G∘G)T is block circulant, without negative entries. Its largest eigenvalue has an
+eigenvector without negative entries; the mean of the translates of this vector is also an eigenvector, and constant
+over places. So λmax is the largest eigenvalue of the h × h matrix T_a T_b Σ_y g_ab(y)².
 
 **L_Phi**, **nu_2**. Each pixel is in at most nine patches, so the matrix P(δ) of the patches of δ has ‖P(δ)‖ ≤ 3‖δ‖.
-With that L_Phi is as before. In the chord form, diag(tanh')P(δ) adds 3 max s, and diag(e)ζ* with |e| ≤ T|K_a ⋆ δ| at
-most q_a max T‖ζ*‖, where q_a = ‖K_a ⋆ ·‖ is the norm of one output channel; the places of w and of the rest are
-orthogonal.
+With this, L_Phi is as in the model without convolutions. In the chord form, diag(tanh')P(δ) adds 3 max s, and diag(e)ζ*
+with |e| ≤ T|K_a ⋆ δ| adds at most q_a max T‖ζ*‖, where q_a = ‖K_a ⋆ ·‖ is the norm of one output channel; the columns
+of w and the other columns are orthogonal.
 
-**L_E**, **eta_2**. E and ∇₂E depend on w through m = μ(w) alone, and ‖μ(w) − μ(w*)‖ ≤ ‖w − w*‖: the maximum is
-1-Lipschitz in each window. ∇₁E is ∇_m E with each entry at the place that the maximum chose, so of the same norm. Hence
-both are those of the classifier in m.
+**L_E**, **eta_2**. E and ∇₂E depend on w only through m = μ(w), and ‖μ(w) − μ(w*)‖ ≤ ‖w − w*‖, because the maximum is
+1-Lipschitz in each window. ∇₁E has the entries of ∇_m E at the places that the maximum chose, so its norm is the same.
+Hence both constants are those of the classifier in m.
 
-**eta_1** does not exist where the ball meets a tie: there the choice jumps, and ∇₁E with it. To change it in a window
-takes ‖δ‖ ≥ gap/√2, gap being how far its largest entry is above the next; on balls around a centre with r < gap/√2 in
-every window eta_1 is that of the classifier, and elsewhere it is left out.
+**eta_1** does not exist if the two largest entries of a window are equal at a point of the ball: there the choice
+jumps, and so does ∇₁E. To change the choice in a window, ‖δ‖ ≥ gap/√2 is needed, where the gap is the difference of the
+two largest entries. On balls around a centre with r < gap/√2 in every window, eta_1 is that of the classifier; on other
+balls it is left out.
 """
 
 from __future__ import annotations
@@ -44,12 +46,12 @@ from boundcheck.problems.parts.projections import convolution_norm
 from boundcheck.problems.parts.tanh_range import Bends, widest
 
 ROUNDS = 3
-BLOCK = 20_000  # places at a time
+BLOCK = 20_000  # places in one block
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """K and its torus, the drive, the images with their padding, the pixels that pooling chose, how to pad a state."""
+    """K and its torus, the drive, the padded images, the pixels that pooling chose, and the padding of states."""
 
     K: Tensor
     drive: Tensor
@@ -65,12 +67,12 @@ class Layer:
 
     @property
     def lengths(self) -> Tensor:
-        """‖K_a‖_F, shaped like a channel."""
+        """‖K_a‖_F, with shape (h, 1, 1)."""
         lengths: Tensor = self.K.flatten(1).norm(dim=1)[:, None, None]
         return lengths
 
     def squares(self) -> Tensor:
-        """Σ_y g_ab(y)²."""
+        """Return Σ_y g_ab(y)²."""
         blocks = torch.fft.rfft2(self.K, s=(self.grid, self.grid))
         g = torch.fft.irfft2(torch.einsum("abyx,cbyx->acyx", blocks, blocks.conj()), s=(self.grid, self.grid))
         summed: Tensor = g.square().sum(dim=(-2, -1))
@@ -85,7 +87,7 @@ class Layer:
         return v
 
     def star_norm(self) -> Tensor:
-        """D."""
+        """Return D."""
         norms: Tensor = self.star_entries.flatten(1).norm(dim=1)
         if self.q < 1:
             norms = torch.minimum(norms, self.drive.tanh().flatten(1).norm(dim=1) / (1 - self.q))
@@ -142,12 +144,12 @@ def _L_Phi(layer: Layer, slope: Tensor, W: Tensor, r: float) -> Tensor:
     grams = W.new_zeros(h, size, size)
     step = max(1, BLOCK // (s * s))
     for start in range(0, n, step):
-        some = slice(start, start + step)
-        of_w = unfold(layer.padded(W[some]), 3).transpose(0, 1).flatten(1)  # 9h × places
-        of_x = unfold(layer.images[some], 3)
+        block = slice(start, start + step)
+        of_w = unfold(layer.padded(W[block]), 3).transpose(0, 1).flatten(1)  # 9h × places
+        of_x = unfold(layer.images[block], 3)
         for a in range(h):
-            weights = slope[some, a].flatten()
-            winners = layer.chosen[some, a].flatten(1)[:, None].expand(-1, 9, -1)
+            weights = slope[block, a].flatten()
+            winners = layer.chosen[block, a].flatten(1)[:, None].expand(-1, 9, -1)
             rest = of_x.gather(2, winners).transpose(0, 1).flatten(1)
             rest = torch.cat((rest, rest.new_ones(1, rest.shape[1]))) * weights
             if a == 0 or apart:

@@ -1,4 +1,4 @@
-"""What the problems of section 4.2 share: the cross-entropy and its gradient, a fixed step, λ around a point, sizes."""
+"""Shared parts of the problems of section 4.2: the cross-entropy and its gradient, a fixed step, samplers, sizes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from boundcheck.problems.parts.synthetic_data import normal
 
 
 def one_hot(y: Tensor, classes: int) -> Tensor:
-    """Classes as rows of the identity, in double precision."""
+    """Return classes as rows of the identity, in double precision."""
     return torch.eye(classes, dtype=torch.float64, device=y.device)[y]
 
 
 def cross_entropy(Z: Tensor, Y: Tensor) -> Tensor:
-    """Mean over the rows of −log softmax(Z)[class], with the classes as rows of the identity in Y."""
+    """Return the mean over the rows of −log softmax(Z)[class]; Y has the classes as rows of the identity."""
     return (Z.logsumexp(-1) - (Y * Z).sum(-1)).mean()
 
 
 def cross_entropy_gradient(Z: Tensor, Y: Tensor) -> Tensor:
-    """The gradient of `cross_entropy` in Z. Its Hessian is at most ½ I/n, as diag(s) − ssᵀ ⪯ ½ I for s = softmax."""
+    """Return the gradient of `cross_entropy` in Z. The Hessian is ⪯ ½ I/n, as diag(s) − ssᵀ ⪯ ½ I for s = softmax."""
     return (Z.softmax(-1) - Y) / len(Y)
 
 
 def fixed_step(dynamics: str, step_size: float, momentum: float) -> Dynamics:
-    """Gradient descent, or momentum with the same step."""
+    """Return gradient descent, or momentum with the same step."""
     if not 0 < step_size < float("inf"):
         raise InputError(f"step_size = {step_size} is not a step; give a positive number")
     if dynamics == "gradient-descent":
@@ -39,19 +39,19 @@ def fixed_step(dynamics: str, step_size: float, momentum: float) -> Dynamics:
 
 
 def around(centre: Tensor, spread: float) -> Callable[[torch.Generator], Tensor]:
-    """A sampler of λ: `centre` plus normal numbers times `spread`."""
+    """Return a sampler of λ: `centre` plus normal numbers times `spread`."""
     return lambda generator: centre + spread * normal(generator, centre.numel())
 
 
 def synthetic_size(name: str, value: int | None, default: int) -> int:
-    """A size of synthetic data."""
+    """Return a size of synthetic data, or its default; InputError if it is below 2."""
     if value is not None and value < 2:
         raise InputError(f"{name} = {value} is too small for a problem; give a whole number from 2")
     return default if value is None else value
 
 
 def only_synthetic(**sizes: int | None) -> None:
-    """Sizes that real data fix cannot be chosen."""
+    """Raise InputError if a size is given that real data determine."""
     for name, value in sizes.items():
         if value is not None:
             raise InputError(f"{name} = {value} without synthetic=True; the data fix it, so leave {name} out")

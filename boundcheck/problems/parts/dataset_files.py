@@ -1,6 +1,6 @@
-"""The files of the real data sets: found in a folder or a cache, or downloaded when allowed, and checked before use.
+"""Find the files of the real data sets in a folder or a cache, or download them if allowed, and verify them.
 
-Looked for in the folder that the environment variable BOUNDCHECK_DATA names, then in the user's cache. Nothing is
+The folder is the one that the environment variable BOUNDCHECK_DATA names; the user's cache is next. Nothing is
 downloaded unless `download=True` or BOUNDCHECK_DOWNLOAD=1.
 """
 
@@ -39,7 +39,7 @@ ALLOW = "download=True or BOUNDCHECK_DOWNLOAD=1"
 
 
 def find(name: str, download: bool | None = None) -> Path:
-    """Where the file `name` of SHA256 lies, its contents checked."""
+    """Return the path of the file `name` of SHA256, with verified contents."""
     for place in folders():
         if (place / name).is_file():
             return verified(place / name, SHA256[name])
@@ -51,13 +51,13 @@ def find(name: str, download: bool | None = None) -> Path:
     try:
         place = Path(pooch.os_cache("boundcheck")) / folder
         path = pooch.retrieve(url, known_hash=f"sha256:{SHA256[name]}", fname=base, path=place)
-    except Exception as error:  # whatever the network, the disk or the checksum raise
+    except Exception as error:  # network, disk and checksum raise many kinds of errors
         raise InputError(f"download of {url} failed ({one_line(error)}); {remedy(name)}") from error
     return verified(Path(path), SHA256[name])
 
 
 def verified(path: Path, sha256: str) -> Path:
-    """`path` again if its contents have this checksum; computed once per process while the file does not change."""
+    """Return `path` if its contents have this checksum, which is computed again only if the file changes."""
     stat = path.stat()
     digest = _digest(path, stat.st_size, stat.st_mtime_ns)
     if digest != sha256:
@@ -66,7 +66,7 @@ def verified(path: Path, sha256: str) -> Path:
 
 
 def copy_verified(path: Path, target: Path, sha256: str) -> None:
-    """The bytes of `path` at `target`, if they have this checksum: the very bytes that were hashed are written."""
+    """Copy a file if its contents have this checksum. The same bytes are hashed and written."""
     contents = path.read_bytes()
     digest = hashlib.sha256(contents).hexdigest()
     if digest != sha256:
@@ -86,13 +86,13 @@ def _unverified(path: Path, digest: str, sha256: str) -> InputError:
 
 
 def folders() -> list[Path]:
-    """Where files are looked for, in this order."""
+    """Return the folders in which to look for files, in order."""
     named, cache = os.environ.get("BOUNDCHECK_DATA"), user_cache()
     return [Path(folder).expanduser() for folder in (named, cache) if folder]
 
 
 def user_cache() -> Path | None:
-    """The user's cache; None without pooch, which knows where it is on each platform."""
+    """Return the user's cache, as pooch gives it for the platform; None without pooch."""
     try:
         return Path(importlib.import_module("pooch").os_cache("boundcheck"))
     except ImportError:
@@ -100,23 +100,23 @@ def user_cache() -> Path | None:
 
 
 def allowed(download: bool | None) -> bool:
-    """Whether to download: as asked, or as the environment says where nobody asked."""
+    """Return whether to download: `download`, or if it is None, the choice of the environment."""
     return os.environ.get("BOUNDCHECK_DOWNLOAD") == "1" if download is None else download
 
 
 def remedy(*names: str) -> str:
-    """What to put where so that these files are found."""
-    given, cache = os.environ.get("BOUNDCHECK_DATA"), user_cache()
-    named = Path(given).expanduser() if given else "$BOUNDCHECK_DATA"
+    """Return advice on where to put these files."""
+    named_folder, cache = os.environ.get("BOUNDCHECK_DATA"), user_cache()
+    named = Path(named_folder).expanduser() if named_folder else "$BOUNDCHECK_DATA"
     files = (
         f"the file with sha256 {SHA256[name]} at {named}/{name}" + (f" or at {cache / name}" if cache else "")
         for name in names
     )
-    return f"put {' and '.join(files)}{'' if given else ' (BOUNDCHECK_DATA is not set)'}"
+    return f"put {' and '.join(files)}{'' if named_folder else ' (BOUNDCHECK_DATA is not set)'}"
 
 
 def optional(module: str, purpose: str) -> Any:
-    """A module of the extra `data`, or an error that says how to install it."""
+    """Import a module of the extra `data`; the error without it says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -125,5 +125,5 @@ def optional(module: str, purpose: str) -> Any:
 
 
 def one_line(error: Exception) -> str:
-    """The kind and the text of an error of somebody else's."""
+    """Return the type and the text of an error in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

@@ -1,6 +1,6 @@
-"""The real data sets, read from files whose contents were checked; `files.py` finds them.
+"""Read the real data sets from verified files, which `dataset_files.py` finds.
 
-20 newsgroups needs `pip install 'boundcheck[data]'`, and so does every download.
+20 newsgroups and all downloads need `pip install 'boundcheck[data]'`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from boundcheck.errors import InputError
 from boundcheck.problems.parts import dataset_files
 
 NEWSGROUPS = tuple(name for name in dataset_files.SHA256 if name.startswith("sklearn_home/"))
-NEWSGROUPS_COPY = "20newsgroups.npz"  # in the cache only: counts and labels without pickle, checked by their contents
+NEWSGROUPS_COPY = "20newsgroups.npz"  # only in the cache: counts and labels without pickle, verified by contents
 NEWSGROUPS_CONTENTS = "e6a81882986e2175366787ef62ce89599189a8879fd7f2d63c4de971c005f3a8"
 
 
@@ -36,7 +36,7 @@ class Parkinsons:
 
 @dataclass(frozen=True)
 class Images:
-    """Images of 28 × 28 bytes and their classes 0…9: 60000 to train on and 10000 to test."""
+    """Images of 28 × 28 bytes and their classes 0…9: 60000 training images and 10000 test images."""
 
     train_images: NDArray[np.uint8]
     train_labels: NDArray[np.int64]
@@ -53,7 +53,7 @@ class Newsgroups:
 
 
 def parkinsons(download: bool | None = None) -> Parkinsons:
-    """The CSV without its column 0, `name`; column 17, `status`, is the label."""
+    """Return the recordings: the CSV without column 0, `name`; column 17, `status`, is the label."""
     path = dataset_files.find("parkinsons/parkinsons.data", download)
     with path.open(encoding="ascii") as file:
         header = file.readline().strip().split(",")
@@ -64,17 +64,17 @@ def parkinsons(download: bool | None = None) -> Parkinsons:
 
 
 def mnist(download: bool | None = None) -> Images:
-    """LeCun's handwritten digits."""
+    """Return LeCun's handwritten digits."""
     return _images("mnist", download)
 
 
 def fashion_mnist(download: bool | None = None) -> Images:
-    """Zalando's articles of clothing."""
+    """Return Zalando's articles of clothing."""
     return _images("fashion-mnist", download)
 
 
 def newsgroups(download: bool | None = None) -> Newsgroups:
-    """Counts of words without headers, footers and quotes, each document scaled to length 1 (535 are empty).
+    """Return word counts without headers, footers and quotes, with documents scaled to length 1 (535 are empty).
 
     These are the features of scikit-learn's `fetch_20newsgroups_vectorized`, with its vocabulary of 101631 words. The
     paper says tf-idf; see `tfidf` of `boundcheck.problems.newsgroups`.
@@ -84,7 +84,7 @@ def newsgroups(download: bool | None = None) -> Newsgroups:
 
 
 def unit_rows(X: Any) -> Any:
-    """A scipy CSR matrix with every row that is not empty scaled to Euclidean length 1."""
+    """Return a scipy CSR matrix with the rows scaled to Euclidean length 1, except for empty ones."""
     lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
     lengths[lengths == 0] = 1.0
     return scipy.sparse.csr_matrix((X.data / np.repeat(lengths, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
@@ -92,7 +92,7 @@ def unit_rows(X: Any) -> Any:
 
 @dataclass(frozen=True)
 class Thirds:
-    """Row numbers of three parts of equal size (the rest of a division by three stays out)."""
+    """Row numbers of three parts of equal size; one or two rows may be left out."""
 
     train: NDArray[np.int64]
     validation: NDArray[np.int64]
@@ -100,13 +100,13 @@ class Thirds:
 
 
 def thirds(count: int, seed: int) -> Thirds:
-    """`count` rows split at random."""
+    """Split `count` rows at random."""
     order, third = np.random.default_rng(seed).permutation(count), count // 3
     return Thirds(order[:third], order[third : 2 * third], order[2 * third : 3 * third])
 
 
 def read_idx(path: Path, dims: int) -> NDArray[np.uint8]:
-    """An array of bytes with `dims` axes from a gzipped idx file."""
+    """Read an array of bytes with `dims` axes from a gzipped idx file."""
     try:
         raw = gzip.decompress(path.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
@@ -123,7 +123,7 @@ def read_idx(path: Path, dims: int) -> NDArray[np.uint8]:
         raise InputError(
             f"{path} holds {len(raw) - start} bytes and its header says {shape}; replace it by the original file"
         )
-    array: NDArray[np.uint8] = np.frombuffer(bytearray(raw), np.uint8, offset=start)  # writable, as torch wants it
+    array: NDArray[np.uint8] = np.frombuffer(bytearray(raw), np.uint8, offset=start)  # writable, for torch
     return array.reshape(shape)
 
 
@@ -138,7 +138,7 @@ def _images(folder: str, download: bool | None) -> Images:
 
 
 def _newsgroups_counts(download: bool | None) -> tuple[Any, NDArray[np.int64]]:
-    """Counts (scipy CSR, int16) and classes. A pickle can run any code, so none is opened with an unknown checksum."""
+    """Return counts (scipy CSR, int16) and classes. Pickles can run code, so only verified ones are opened."""
     for folder in dataset_files.folders():
         present = [
             dataset_files.verified(folder / name, dataset_files.SHA256[name])
@@ -146,7 +146,7 @@ def _newsgroups_counts(download: bool | None) -> tuple[Any, NDArray[np.int64]]:
             if (folder / name).is_file()
         ]
         if len(present) == len(NEWSGROUPS):
-            with tempfile.TemporaryDirectory() as private:  # so that what was verified is what is opened
+            with tempfile.TemporaryDirectory() as private:  # the copy cannot change after it was verified
                 for name in NEWSGROUPS:
                     dataset_files.copy_verified(
                         folder / name, Path(private) / Path(name).name, dataset_files.SHA256[name]
@@ -168,7 +168,7 @@ def _newsgroups_counts(download: bool | None) -> tuple[Any, NDArray[np.int64]]:
             f"{cache} cannot be made ({dataset_files.one_line(error)}); {dataset_files.remedy(*NEWSGROUPS)}"
         ) from error
     with sole_use_of_file(cache / NEWSGROUPS_COPY) as results:
-        fresh = results.work / "sklearn_home"  # so that what scikit-learn opens there is of its own making
+        fresh = results.work / "sklearn_home"  # a new folder, so that scikit-learn opens only its own files
         counts, labels = _from_sklearn(fresh, download=True)
         _checked(counts, labels, origin=Path("what scikit-learn made of the archive"))
         arrays = {"data": counts.data, "indices": counts.indices, "indptr": counts.indptr, "shape": counts.shape}

@@ -1,24 +1,24 @@
-"""Constants of the equilibrium model in closed form; u_i = A w_i + B x_i + c, w_i ∈ R^h, and the a_j are rows of A.
+"""Constants of the equilibrium model in closed form: u_i = A w_i + B x_i + c, w_i ∈ R^h, and a_j are the rows of A.
 
 **q** = ‖A‖, see `equilibrium.py`. **D**: each |w*_ij| ≤ v_ij and ‖w*_i‖ ≤ ω_i imply |w*_ij| ≤ tanh(|Bx_i + c|_j + y)
 with y = min{|a_j|·v_i, ‖a_j‖ω_i}; from v = 1 and ω = √h, or ω = ‖φ_i(0)‖/(1 − q), a few rounds of this; D = ‖ω‖.
 
-**nu_1**. ∂₁Φ(w) − ∂₁Φ(w*) has the blocks diag(e)A with |e_j| ≤ T_j|a_j·δ|, T_j the largest |tanh''| on the ball (over i
-as well), δ the block of w − w*. With M = Σ_j T_j² vec(a_ja_jᵀ) vec(a_ja_jᵀ)ᵀ,
+**nu_1**. ∂₁Φ(w) − ∂₁Φ(w*) has the blocks diag(e)A with |e_j| ≤ T_j|a_j·δ|, where T_j is the largest |tanh''| on the
+ball and over i, and δ is the block of w − w*. With M = Σ_j T_j² vec(a_ja_jᵀ) vec(a_ja_jᵀ)ᵀ,
     ‖diag(e)Az‖² ≤ Σ_j T_j²(a_j·δ)²(a_j·z)² = vec(δδᵀ)ᵀ M vec(zzᵀ) ≤ λmax(M)‖δ‖²‖z‖²,
-and λmax(M) = λmax(T(G∘G)T) with G = AAᵀ. (λmax(AᵀT²diag(‖a_j‖²)A), the other bound that offers itself, is never less:
-for ‖S‖_F = 1, Σ_j T_j²(a_jᵀSa_j)² ≤ Σ_j T_j²‖a_j‖²‖Sa_j‖² = tr(S AᵀT²diag(‖a_j‖²)A S).)
+and λmax(M) = λmax(T(G∘G)T) with G = AAᵀ. (Another bound, λmax(AᵀT²diag(‖a_j‖²)A), is never less: for ‖S‖_F = 1,
+Σ_j T_j²(a_jᵀSa_j)² ≤ Σ_j T_j²‖a_j‖²‖Sa_j‖² = tr(S AᵀT²diag(‖a_j‖²)A S).)
 
-**L_Phi**. The numbers j of all examples depend on row j of (A, B, c) alone, by the matrix with rows tanh'(u_ij)ζ_i,
-ζ_i = (w_i, x_i, 1). So ‖∂₂Φ(w)‖ is the largest over j of their norms. With s_ij ≥ tanh'(u_ij) on the ball, a matrix is
-at most diag(s_j)[w + δ, X, 1], and ‖diag(s_j)δ‖ ≤ r max_i s_ij.
+**L_Phi**. The entries j of all examples depend only on row j of (A, B, c). The derivative is the matrix with the rows
+tanh'(u_ij)ζ_i, ζ_i = (w_i, x_i, 1). So ‖∂₂Φ(w)‖ is the largest norm of these matrices over j. With s_ij ≥ tanh'(u_ij)
+on the ball, such a norm is at most that of diag(s_j)[w + δ, X, 1], and ‖diag(s_j)δ‖ ≤ r max_i s_ij.
 
-**nu_2**. Row (i, j) of ∂₂Φ(w) − ∂₂Φ(w*) is at most n_ij‖δ_i‖, so the norm of those of one j, which is at most the
-Frobenius norm, is at most max n_ij ‖w − w*‖. Two such n_ij, of which the lesser counts:
+**nu_2**. Row (i, j) of ∂₂Φ(w) − ∂₂Φ(w*) is at most n_ij‖δ_i‖. So the Frobenius norm of the rows of one j, and thus
+their norm, is at most max n_ij ‖w − w*‖. There are two such n_ij, and the lesser one is used:
 * by the chord: tanh'(u)(δ, 0, 0) + (tanh'(u) − tanh'(u*))ζ*, ≤ ((s + T‖a_j‖‖w*_i‖)² + T²‖a_j‖²ξ²)^½, ξ² = ‖x_i‖² + 1,
-  since the first two terms lie in the place of w and the rest is orthogonal to it;
-* by the derivative along the way: tanh'(u)(δ, 0, 0) + tanh''(u)(a_j·δ)ζ, ≤ (1 − x²)((1 + 2xk)² + 4x²‖a_j‖²ξ²)^½ with
-  x = |tanh u| and k = ‖a_j‖ sup ‖w_i‖.
+  because the entries for w and the other entries are orthogonal;
+* by the derivative along the segment: tanh'(u)(δ, 0, 0) + tanh''(u)(a_j·δ)ζ, ≤ (1 − x²)((1 + 2xk)² + 4x²‖a_j‖²ξ²)^½
+  with x = |tanh u| and k = ‖a_j‖ sup ‖w_i‖.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from boundcheck.problems.parts.norm_bounds import largest, spectral_norm
 from boundcheck.problems.parts.tanh_range import Bends, widest
 
 ROUNDS = 10
-WORK = 2e10  # multiplications that L_Phi may take; beyond, a coarser bound serves for all
+WORK = 2e10  # if L_Phi would take more multiplications, a coarser bound is used for all j
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """A, the drive B x_i + c and the rest of ζ_i, (x_i, 1), as rows, and q = ‖A‖."""
+    """A, the drive B x_i + c and the part (x_i, 1) of ζ_i as rows, and q = ‖A‖."""
 
     A: Tensor
     drive: Tensor
@@ -54,7 +54,7 @@ class Layer:
         return lengths
 
     def star_norms(self) -> Tensor:
-        """ω_i ≥ ‖w*_i‖."""
+        """Return ω_i ≥ ‖w*_i‖."""
         n, h = self.drive.shape
         v = torch.ones_like(self.drive)
         omega = v.new_full((n,), h**0.5)

@@ -1,9 +1,10 @@
-"""λmax(diag(a) + VᵀV) where V has few rows: a small problem, in place of one as large as a is long.
+"""Compute λmax(diag(a) + VᵀV) for a V with few rows, from matrices with as many rows as V.
 
-Above max a, μ is an eigenvalue iff 1 is one of M(μ) = V diag(μ − a)⁻¹Vᵀ, which has as many rows as V. h = 1/λmax(M(μ))
-is the least over unit z of 1/Σ (Vᵀz)_i²/(μ − a_i), each of which is concave and increasing in μ. Hence so is h, and
-Newton's method for h = 1 never goes beyond the largest eigenvalue, and rises to it from any μ below. With the unit
-eigenvector z of f = λmax(M) and x = diag(μ − a)⁻¹Vᵀz its step is (f² − f)/‖x‖², to the Rayleigh quotient of x.
+Above max a, μ is an eigenvalue iff 1 is an eigenvalue of M(μ) = V diag(μ − a)⁻¹Vᵀ, which has as many rows as V.
+h = 1/λmax(M(μ)) is the least over unit z of 1/Σ (Vᵀz)_i²/(μ − a_i), and each of these functions is concave and
+increasing in μ. Hence h is too, so Newton's method for h = 1 never exceeds the largest eigenvalue, and rises to it from
+any μ below. With the unit eigenvector z of f = λmax(M) and x = diag(μ − a)⁻¹Vᵀz, its step is (f² − f)/‖x‖², to the
+Rayleigh quotient of x.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from torch import Tensor
 
 from boundcheck.problems.parts.norm_bounds import top
 
-FEW = 4  # times as many entries of a as rows of V, or the large problem is as quick
-ROUNDS = 60  # of Newton at most; 2 to 6 are usual
+FEW = 4  # with fewer entries of a for each row of V, the large eigenvalue problem is as fast
+ROUNDS = 60  # the most steps of Newton's method; 2 to 6 are usual
 
 
 def top_beside(a: Tensor, V: Tensor) -> Tensor:
-    """For one a, or under `vmap` for each. It has no derivative."""
+    """Return λmax(diag(a) + VᵀV), without a derivative. `vmap` over a is supported."""
     if len(a) <= FEW * len(V):
         return top(torch.diag(a.detach()) + V.T @ V)
     eigenvalue: Tensor = _Top.apply(a.detach(), V)  # type: ignore[no-untyped-call]
@@ -28,7 +29,7 @@ def top_beside(a: Tensor, V: Tensor) -> Tensor:
 
 
 class _Top(torch.autograd.Function):
-    """Newton's method stops when it is done, which `vmap` must not look into."""
+    """Newton's method as one operation, because `vmap` cannot trace when it stops."""
 
     @staticmethod
     def forward(a: Tensor, V: Tensor) -> Tensor:
@@ -46,14 +47,14 @@ class _Top(torch.autograd.Function):
 
 
 def newton(a: Tensor, V: Tensor) -> Tensor:
-    """λmax for each row of a."""
+    """Return λmax for each row of a."""
     finfo = torch.finfo(V.dtype)
     along = torch.linalg.eigh(V @ V.T).eigenvectors[:, -1] @ V
     along_squared = along.square().sum()
-    mu = torch.stack((  # below the eigenvalue: the quotients of unit vectors, and of that along which V weighs most
+    mu = torch.stack((  # lower bounds: Rayleigh quotients of unit vectors, and of the main direction of V
         (a + (V * V).sum(0)).amax(1),
         torch.where(along_squared > 0, (a @ along.square() + (V @ along).square().sum()) / along_squared, -torch.inf),
-        a.amax(1) + 4 * finfo.eps * a.abs().amax(1) + finfo.tiny,  # or hardly above it, where V has nothing to add
+        a.amax(1) + 4 * finfo.eps * a.abs().amax(1) + finfo.tiny,  # or slightly above λmax, if V adds nothing
     )).amax(0)  # fmt: skip
     for _ in range(ROUNDS):
         inverse = 1 / (mu[:, None] - a)

@@ -12,7 +12,7 @@ from boundcheck.numerics.bilevel.finite_sum import FiniteSum, OnExamples
 def minibatches(
     examples: int, batch: int | None, replacement: bool, phi_on: OnExamples, inner_on: OnExamples, **known: Any
 ) -> FiniteSum | None:
-    """The finite sum of a problem whose formulas are such means; None where no minibatches are asked for.
+    """Return the finite sum of a problem; None if no minibatches are requested.
 
     Raises
     ------

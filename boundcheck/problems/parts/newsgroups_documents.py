@@ -1,4 +1,4 @@
-"""The documents of 20 newsgroups, or random ones like them, in three parts."""
+"""The documents of 20 newsgroups, or similar random documents, in three parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from boundcheck.problems.parts.cross_entropy import one_hot, only_synthetic, syn
 from boundcheck.problems.parts.sparse_matrix import SparseMatrix, squared_norm_bound
 from boundcheck.problems.parts.synthetic_data import Draw
 
-AT_ONCE = 10**7  # random numbers that are drawn in one piece
+AT_ONCE = 10**7  # the most random numbers that are drawn at once
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class DocumentParts:
     Y_val: Tensor
     X_test: SparseMatrix
     Y_test: Tensor
-    words: int  # p, also where some are left out
+    words: int  # the number p of all words, also if some are left out
     squared_norm: float  # at least λmax(XᵀX)
     squared_norm_val: float  # the same for X_val
 
@@ -46,7 +46,7 @@ def load_documents(
     classes: int | None = None,
     download: bool | None = None,
 ) -> DocumentParts:
-    """The three parts of `make` with the same arguments."""
+    """Return the three parts for `make` with the same arguments."""
     draw = Draw.seeded(seed, dtype, device)
     if synthetic:
         sizes = (("size", size, 30), ("features", features, 40), ("classes", classes, 4))
@@ -60,25 +60,25 @@ def load_documents(
     rows, words = (parts.train, parts.validation, parts.test), X.shape[1]
     if used_words:
         X = X[:, used_words_of(X[parts.train])]
-    X_train, X_val, X_test = (SparseMatrix.from_scipy(X[some], dtype=dtype, device=device) for some in rows)
-    Y, Y_val, Y_test = (draw.place(one_hot(torch.from_numpy(documents.labels[some]), c)) for some in rows)
-    # rounding to dtype makes an entry, at most, larger by the factor 1 + eps
+    X_train, X_val, X_test = (SparseMatrix.from_scipy(X[part], dtype=dtype, device=device) for part in rows)
+    Y, Y_val, Y_test = (draw.place(one_hot(torch.from_numpy(documents.labels[part]), c)) for part in rows)
+    # rounding to dtype increases an entry by at most the factor 1 + eps
     rounding = (1 + torch.finfo(dtype).eps) ** 2
-    squared_norm, squared_norm_val = (squared_norm_bound(X[some]) * rounding for some in rows[:2])
+    squared_norm, squared_norm_val = (squared_norm_bound(X[part]) * rounding for part in rows[:2])
     return DocumentParts(X_train, Y, X_val, Y_val, X_test, Y_test, words, squared_norm, squared_norm_val)
 
 
 def used_words_of(X: Any) -> np.ndarray:
-    """The columns of a scipy CSR matrix that are not empty, those with most entries first."""
+    """Return the columns of a scipy CSR matrix that are not empty, sorted by the number of entries, largest first."""
     counts = np.bincount(X.indices, minlength=X.shape[1])
     order = np.argsort(-counts, kind="stable")
     return order[: np.count_nonzero(counts)]
 
 
 def inverse_frequencies(X: Any) -> Any:
-    """tf-idf from counts of any scale: times log((1+n)/(1+documents with the word)) + 1, then unit length.
+    """Return tf-idf: counts of any scale times log((1+n)/(1+documents with the word)) + 1, then scaled to unit length.
 
-    As scikit-learn's `TfidfTransformer`, with the words of all documents counted.
+    This is scikit-learn's `TfidfTransformer`, fitted to all documents.
     """
     n, p = X.shape
     weights = np.log((1 + n) / (1 + np.bincount(X.indices, minlength=p))) + 1
@@ -88,9 +88,9 @@ def inverse_frequencies(X: Any) -> Any:
 
 
 def _random_documents(draw: Draw, count: int, p: int, c: int) -> datasets.Newsgroups:
-    """About six words a document, whose weights in a random linear model decide on the class."""
-    some = max(1, AT_ONCE // p)  # documents, for at the size of the real data all would take 15 GB
-    pieces = [_random_words(draw, min(some, count - start), p) for start in range(0, count, some)]
+    """Return documents of about six words each; a random linear model of the words gives the class."""
+    block = max(1, AT_ONCE // p)  # documents at once; all documents of the size of the real data would take 15 GB
+    pieces = [_random_words(draw, min(block, count - start), p) for start in range(0, count, block)]
     words = scipy.sparse.vstack(pieces, format="csr")
     labels = (words @ draw.normal(p, c).numpy() + 0.1 * draw.normal(count, c).numpy()).argmax(axis=1)
     return datasets.Newsgroups(datasets.unit_rows(words), labels)

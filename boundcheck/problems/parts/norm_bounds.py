@@ -1,4 +1,4 @@
-"""Suprema that several problems need for their constants in closed form."""
+"""Norms and suprema for the closed-form constants of several problems."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from torch import Tensor
 
 
 def spectral(A: Tensor) -> Tensor:
-    """‖A‖₂."""
+    """Return ‖A‖₂."""
     norm: Tensor = torch.linalg.matrix_norm(A, ord=2)
     return norm
 
 
 def top(S: Tensor) -> Tensor:
-    """λmax of a symmetric S."""
+    """Return λmax of a symmetric S."""
     largest: Tensor = torch.linalg.eigvalsh(S)[-1]
     return largest
 
 
 def largest(G: Tensor) -> Tensor:
-    """λmax of a positive semidefinite G, or of each of a batch; never below 0 by rounding."""
+    """Return λmax of a positive semidefinite G, or of each of a batch; at least 0 in spite of rounding."""
     eigenvalue: Tensor = torch.linalg.eigvalsh(G)[..., -1].clamp(min=0)
     return eigenvalue
 
 
 def spectral_norm(A: Tensor) -> Tensor:
-    """‖A‖₂ of a matrix of any shape, or of each of a batch, from the smaller of its Gram matrices."""
+    """Return ‖A‖₂ of a matrix of any shape, or of each of a batch, from the smaller Gram matrix."""
     return largest(A.mT @ A if A.shape[-1] < A.shape[-2] else A @ A.mT).sqrt()
 
 
 def tensor_norm(M: Tensor) -> Tensor:
-    """At least sup ‖[M_1 δ, …, M_n δ]‖ over unit δ, for symmetric M_j: the lesser of two flattenings.
+    """Return an upper bound of sup ‖[M_1 δ, …, M_n δ]‖ over unit δ for symmetric M_j: the lesser of two flattenings.
 
     Rows against the rest: ‖[M_j δ]_j‖₂² ≤ ‖[M_j δ]_j‖_F² = δᵀ(Σ M_j²)δ.
     Slices against the rest: ‖Σ b_j M_j‖₂² ≤ ‖Σ b_j M_j‖_F² = bᵀ Gram b, with Gram_jk = ⟨M_j, M_k⟩.
@@ -43,10 +43,10 @@ def tensor_norm(M: Tensor) -> Tensor:
 
 
 def farthest(A: Tensor, b: Tensor, radius: float | Tensor) -> Tensor:
-    """sup ‖As + b‖ over ‖s‖ ≤ radius, from above and to three digits.
+    """Return an upper bound of sup ‖As + b‖ over ‖s‖ ≤ radius that is right to three digits.
 
     By weak duality, for τ > ‖A‖²:  ‖As + b‖² ≤ max_s ‖As + b‖² + τ(radius² − ‖s‖²) = τ radius² + ‖b‖² + gᵀ(τ − AᵀA)⁻¹g,
-    g = Aᵀb. The least over τ is the supremum (S-lemma); every τ is safe, so a grid of τ = (1+x)‖A‖² will do.
+    g = Aᵀb. The least value over τ is the supremum (S-lemma). Every τ is safe, so a grid of τ = (1+x)‖A‖² suffices.
     """
     eps, tiny = torch.finfo(A.dtype).eps, torch.finfo(A.dtype).tiny
     eigenvalues, V = torch.linalg.eigh(A.T @ A)
@@ -58,11 +58,12 @@ def farthest(A: Tensor, b: Tensor, radius: float | Tensor) -> Tensor:
 
 
 def affine_norm(M: Tensor, b: Tensor, radius: float | Tensor, norm: Tensor | None = None) -> Tensor:
-    """At least sup ‖[M_1 s + b_1, …, M_n s + b_n]‖ over ‖s‖ ≤ radius, for symmetric M_j; b_j are the rows of b.
+    """Return an upper bound of sup ‖[M_1 s + b_1, …, M_n s + b_n]‖ over ‖s‖ ≤ radius; M_j symmetric, b_j rows of b.
 
-    The least of three: ‖b‖ + radius·(the `norm` of M, its `tensor_norm`); the supremum of the Frobenius norm; and the
-    square root of (1+x²)·λmax(radius² Gram(M) + Gram(b)/x²) for any x > 0: by Cauchy-Schwarz, radius ‖Σ z_j M_j‖_F +
-    ‖Σ z_j b_j‖ is at most that for every unit z, and the two norms need not be large for the same z.
+    It is the least of three bounds: ‖b‖ + radius·`norm`, where `norm` is `tensor_norm` of M by default; the supremum of
+    the Frobenius norm; and the square root of (1+x²)·λmax(radius² Gram(M) + Gram(b)/x²) for any x > 0. By
+    Cauchy-Schwarz, radius ‖Σ z_j M_j‖_F + ‖Σ z_j b_j‖ is at most this root for every unit z, and the two norms need not
+    be large for the same z.
     """
     slices = M.flatten(1)
     of_M, of_b = radius**2 * (slices @ slices.T), b @ b.T
@@ -81,18 +82,18 @@ def affine_norm(M: Tensor, b: Tensor, radius: float | Tensor, norm: Tensor | Non
 
 
 class Solved(NamedTuple):
-    """A computed w and how far w(λ) may be from it."""
+    """A computed w, and an upper bound of its distance to w(λ)."""
 
     w: Tensor
     error: Tensor
 
     @property
     def reach(self) -> Tensor:
-        """At least ‖w(λ)‖."""
+        """An upper bound of ‖w(λ)‖."""
         reach: Tensor = self.w.norm() + self.error
         return reach
 
 
 def solved(w: Tensor, gradient: Tensor, rounding: Tensor, mu: Tensor) -> Solved:
-    """‖w − w(λ)‖ ≤ ‖∇₁ℓ(w)‖/μ by strong convexity, with `rounding`·ε for the error in ∇₁ℓ itself."""
+    """Bound ‖w − w(λ)‖ by ‖∇₁ℓ(w)‖/μ (strong convexity), with `rounding`·ε for the error of ∇₁ℓ itself."""
     return Solved(w, (gradient.norm() + torch.finfo(w.dtype).eps * rounding) / mu)

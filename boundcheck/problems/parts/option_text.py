@@ -1,4 +1,4 @@
-"""Options of a problem that are typed as NAME=VALUE, read by the signature of the function that takes them."""
+"""Read options of a problem from NAME=VALUE, with the types of the signature of its function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from boundcheck.errors import InputError
 
-OWN_OPTIONS = ("seed", "dtype", "device")  # the command line has an option of its own for each
+OWN_OPTIONS = ("seed", "dtype", "device")  # each is a separate option of the command line
 WORDS = {
     type(None): "none",
     bool: "true or false",
@@ -23,16 +23,16 @@ Readable = type[bool] | type[int] | type[float] | type[str] | type[None]
 
 
 def options_from_text(texts: Iterable[str], function: Callable[..., Any], spec: str) -> dict[str, Any]:
-    """Options as a function takes them.
+    """Return the options for a function from texts.
 
     Parameters
     ----------
     texts : iterable of str
-        Each as ``name=value``.
+        Texts of the form ``name=value``.
     function : callable
         The function that makes the problem. The annotation of a parameter, or else its default, gives its type.
     spec : str
-        What the user calls the function.
+        The name of the function for the user.
 
     Returns
     -------
@@ -42,8 +42,8 @@ def options_from_text(texts: Iterable[str], function: Callable[..., Any], spec: 
     Raises
     ------
     InputError
-        If a text is not ``name=value``, a name is unknown or given twice, or a value is of another type. The message
-        has the names and types that the function takes.
+        If a text is not ``name=value``, a name is unknown or given twice, or a value has another type. The message has
+        the names and types that the function takes.
 
     Examples
     --------
@@ -72,13 +72,15 @@ def options_from_text(texts: Iterable[str], function: Callable[..., Any], spec: 
 
 
 def option_types(function: Callable[..., Any], name: str) -> tuple[Readable, ...]:
-    """The types that an option is read as: none if any text will do, or the function has no such option."""
+    """Return the types of an option; empty if it takes any text, or if the function does not have this option."""
     parameters = _parameters(function)
     return _types(parameters[name]) if name in parameters else ()
 
 
 def option_value(text: str, types_: tuple[Readable, ...], what: str) -> Any:
-    """The text as the first of these types that can read it, or of all if there are none; `what` is its name.
+    """Return the value of a text in the first of these types that can read it; without types, all are tried.
+
+    `what` is the name of the option for messages.
 
     Examples
     --------
@@ -90,7 +92,7 @@ def option_value(text: str, types_: tuple[Readable, ...], what: str) -> Any:
 
 
 def known_options(parameters: Mapping[str, inspect.Parameter]) -> str:
-    """The options in words, with their types."""
+    """Return the options as text, with their types."""
     rows = [
         f"{name} ({_in_words(_types(p)).replace('a ', '') or 'text'})"
         for name, p in parameters.items()
@@ -107,7 +109,7 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
 
 
 def _types(parameter: inspect.Parameter) -> tuple[Readable, ...]:
-    """The types that text can be read as, of the annotation or else of the default; none if neither says."""
+    """Return the readable types of a parameter, from its annotation or else its default; empty if neither has one."""
     annotation = parameter.annotation
     if annotation is parameter.empty or isinstance(annotation, str):
         default = parameter.default
@@ -133,7 +135,7 @@ _UNREADABLE = object()
 
 
 def _read(text: str, kind: Readable) -> Any:
-    """The text as a value of this type, or `_UNREADABLE`."""
+    """Return the text as a value of this type, or `_UNREADABLE`."""
     if kind is bool:
         return TRUTH.get(text.lower(), _UNREADABLE)
     if kind is type(None):

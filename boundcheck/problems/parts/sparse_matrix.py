@@ -1,7 +1,7 @@
-"""Products with a sparse matrix that can be differentiated and batched, in both directions, as often as asked.
+"""Products with a sparse matrix that can be differentiated any number of times, and batched.
 
-Torch's own CSR tensors stop under `torch.func` ("do not have strides"), so the matrix never meets autograd: it rides
-along as a plain object, and the derivative of W ↦ XW is the same product with Xᵀ.
+Torch's CSR tensors fail under `torch.func` ("do not have strides"). So the matrix is a plain object that autograd does
+not see, and the derivative of W ↦ XW is the same product with Xᵀ.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from boundcheck.numerics.program.recorder import recorded_product
 class SparseMatrix:
     """A sparse matrix X whose products ``X @ W`` can be differentiated and batched.
 
-    X and its transpose are both stored by rows (CSR), as that makes products fast. Neither is differentiated.
+    X and its transpose are both stored by rows (CSR), so that products are fast. There are no derivatives by X.
 
     Attributes
     ----------
     X : Tensor of shape (m, p)
         The matrix, as a CSR tensor.
     X_T : Tensor of shape (p, m)
-        Its transpose, as a CSR tensor.
+        The transpose, as a CSR tensor.
     dense : bool
-        Whether both are stored in full; False by default.
+        Whether both are stored as dense tensors; False by default.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class SparseMatrix:
 
     @classmethod
     def from_scipy(cls, X: Any, *, dtype: torch.dtype, device: torch.device | str = "cpu") -> SparseMatrix:
-        """A matrix from any sparse matrix of scipy.
+        """Return a matrix from any sparse matrix of scipy.
 
         Parameters
         ----------
@@ -60,7 +60,7 @@ class SparseMatrix:
         dtype : torch.dtype
             The precision of the entries.
         device : torch.device or str
-            Where the entries are stored; "cpu" by default.
+            The device of the entries; "cpu" by default.
 
         Returns
         -------
@@ -73,9 +73,9 @@ class SparseMatrix:
 
     @classmethod
     def full(cls, X: Tensor) -> SparseMatrix:
-        """A dense X with the same products.
+        """Return a matrix with the same products as a dense X.
 
-        Under `vmap`, which would take the rows one by one, its products too become a single one.
+        Under `vmap`, its products become one product, while `vmap` would multiply rows one by one.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class SparseMatrix:
         Returns
         -------
         SparseMatrix
-            The same matrix, stored in full.
+            The same matrix, stored as a dense tensor.
         """
         return cls(X, X.T, dense=True)
 
@@ -100,7 +100,7 @@ class SparseMatrix:
         return SparseMatrix(self.X_T, self.X, self.dense)
 
     def row_norms(self) -> Tensor:
-        """The Euclidean lengths of the rows of X.
+        """Return the Euclidean lengths of the rows of X.
 
         Returns
         -------
@@ -112,7 +112,7 @@ class SparseMatrix:
         return values.new_zeros(len(crow) - 1).index_add_(0, row, values**2).sqrt()
 
     def matmul(self, W: Tensor) -> Tensor:
-        """The product XW.
+        """Return the product XW.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class SparseMatrix:
         return _product(W, self) if product is None else product
 
     def by_rows(self) -> scipy.sparse.csr_matrix | np.ndarray:
-        """X in float64, for scipy and numpy; dense if it is stored in full.
+        """Return X in float64, for scipy and numpy; dense if it is stored as a dense tensor.
 
         Returns
         -------
@@ -161,7 +161,7 @@ def _product(W: Tensor, matrix: SparseMatrix) -> Tensor:
 
 
 class _Product(torch.autograd.Function):
-    """W ↦ XW. Linear, so every derivative of it is such a product again."""
+    """The linear map W ↦ XW. Every derivative of it is such a product again."""
 
     @staticmethod
     def forward(W: Tensor, matrix: SparseMatrix) -> Tensor:
@@ -192,19 +192,19 @@ class _Product(torch.autograd.Function):
 def _multiply(matrix: SparseMatrix, W: Tensor) -> Tensor:
     X = matrix.X
     if matrix.dense:
-        # Few columns: the same sums by columns, in half the time, and those with Xᵀ in an eighth for ten of them.
+        # For few columns this order takes half the time, and for products with Xᵀ and ten columns an eighth.
         return (W.T @ X.T).T
     if W.dtype == torch.float32 and W.device.type == "cpu" and W.shape[1] > 1:
-        # A sum of weighted rows of W is what embeddings do, and their single-precision kernel is 2-4 times quicker.
+        # Embeddings sum weighted rows of W; their single-precision kernel is 2-4 times faster.
         return embedding_bag(
             X.col_indices(), W, X.crow_indices(), mode="sum", per_sample_weights=X.values(), include_last_offset=True
         )
-    # X @ W would first fill a matrix as large as the result with zeros. W by columns takes up to twice as long.
+    # X @ W would first create zeros of the size of the result. With W by columns it takes up to twice as long.
     return torch.addmm(W.new_zeros(1, W.shape[1]), X, W.contiguous(), beta=0)
 
 
 def _csr(X: Any, dtype: torch.dtype, device: torch.device | str) -> Tensor:
-    index = torch.int32 if max(X.nnz, *X.shape) < 2**31 else torch.int64  # the quicker kernels take the short ones
+    index = torch.int32 if max(X.nnz, *X.shape) < 2**31 else torch.int64  # the faster kernels need int32
     crow, col = (torch.from_numpy(x.astype(np.int64)).to(index) for x in (X.indptr, X.indices))
     values = torch.from_numpy(X.data.astype(np.float64)).to(dtype)
     with warnings.catch_warnings():
@@ -215,10 +215,11 @@ def _csr(X: Any, dtype: torch.dtype, device: torch.device | str) -> Tensor:
 
 
 def squared_norm_bound(X: Any, iterations: int = 10) -> float:
-    """An upper bound of λmax(XᵀX) for a scipy sparse matrix, close to it where no entry is negative.
+    """Return an upper bound of λmax(XᵀX) for a scipy sparse matrix, which is close if no entry is negative.
 
-    Collatz and Wielandt: λmax(A) ≤ max_i (Av)_i/v_i for every A ≥ 0 and v > 0, here with A = |X||X|ᵀ and v from power
-    iteration. Sums of n numbers without cancellation are right to n roundings, which the last factor covers.
+    Collatz and Wielandt: λmax(A) ≤ max_i (Av)_i/v_i for every A ≥ 0 and v > 0. Here A = |X||X|ᵀ, and v is from power
+    iteration. A sum of n numbers without cancellation has an error of at most n roundings, which the last factor
+    includes.
     """
     A = abs(X.tocsr()).astype(np.float64)
     A_T, terms = A.T.tocsr(), int(sum(A.shape))
@@ -231,15 +232,16 @@ def squared_norm_bound(X: Any, iterations: int = 10) -> float:
             return 0.0
         least = min(least, float((Av / v).max()))
         v = Av / top
-        v[v == 0] = 1.0  # an empty row, or one that underflowed: any positive number keeps the bound true
+        v[v == 0] = 1.0  # for an empty row, or after underflow; the bound is valid for any positive number
     return least * (1 + 2 * terms * 2.0**-52)
 
 
 def perron_bound(product: Callable[[Tensor], Tensor], v: Tensor, iterations: int = 30) -> Tensor:
-    """An upper bound of λmax(M), close to it, for a symmetric M without negative entries, from products v ↦ Mv.
+    """Return a close upper bound of λmax(M) for a symmetric M without negative entries, from products v ↦ Mv.
 
-    Collatz and Wielandt, as above: max_i (Mv)_i/v_i for any v > 0; here `v` and what power iteration makes of it. Very
-    small entries are raised, which keeps them positive and their quotients small. A Ritz value would err from below.
+    Collatz and Wielandt, as above: max_i (Mv)_i/v_i is a bound for any v > 0; power iteration starts from `v`. Very
+    small entries are raised, so that they stay positive and their quotients stay small. A Ritz value would be a lower
+    bound.
     """
     least = v.new_tensor(float("inf"))
     for _ in range(iterations):
@@ -253,7 +255,7 @@ def perron_bound(product: Callable[[Tensor], Tensor], v: Tensor, iterations: int
 
 
 def squared_gram_bound(matrix: SparseMatrix, block: int = 128) -> Tensor:
-    """An upper bound, close to it, of λmax(G∘G), G = XXᵀ made from dense blocks of rows of X; keeps n² numbers."""
+    """Return a close upper bound of λmax(G∘G), G = XXᵀ, from dense blocks of rows of X. The memory is n² numbers."""
     X, (n, p) = matrix.X, matrix.shape
     crow, col, values = X.crow_indices().long(), X.col_indices().long(), X.values()
     row = torch.repeat_interleave(torch.arange(n, device=crow.device), crow.diff())

@@ -1,7 +1,7 @@
-"""Products with some rows of a sparse matrix, which may be others for every member of a batch.
+"""Products with some rows of a sparse matrix; under `vmap`, each member of a batch can have its own rows.
 
-Only the entries of these rows are read, and no row is made dense. As in `sparse_matrix.py` the matrix rides along as a
-plain object; the rows are numbers in a tensor, so that `vmap` may give each of many runs its own minibatch.
+Only the entries of these rows are read, and no row becomes dense. As in `sparse_matrix.py`, the matrix is a plain
+object. The row numbers are a tensor, so `vmap` can give each of many runs its own minibatch.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ class SparseRows:
     matrix : SparseMatrix
         X, of shape (m, p).
     indices : Tensor of shape (b,)
-        The numbers of the rows; one may come several times.
+        The numbers of the rows; a row may occur several times.
     """
 
     matrix: SparseMatrix
     indices: Tensor
 
     def matmul(self, W: Tensor) -> Tensor:
-        """The product of the rows, of shape (b, p), with W of shape (p, c)."""
+        """Return the product of the rows, of shape (b, p), with W of shape (p, c)."""
         product: Tensor = _RowsProduct.apply(W[None], self.indices[None], self.matrix, False)  # type: ignore[no-untyped-call]
         return product[0]
 
     def transposed_matmul(self, R: Tensor) -> Tensor:
-        """The product of their transpose, of shape (p, b), with R of shape (b, c)."""
+        """Return the product of the transposed rows, of shape (p, b), with R of shape (b, c)."""
         product: Tensor = _RowsProduct.apply(R[None], self.indices[None], self.matrix, True)  # type: ignore[no-untyped-call]
         return product[0]
 
@@ -70,7 +70,7 @@ class _RowsProduct(torch.autograd.Function):
         info: Any, in_dims: tuple[int | None, int | None, None, None], V: Tensor, indices: Tensor,
         matrix: SparseMatrix, transposed: bool,
     ) -> tuple[Tensor, int]:  # fmt: skip
-        """The new axis joins that of the runs."""
+        """Merge the new axis with the axis of the runs."""
         size = info.batch_size
         V, indices = (
             x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
@@ -81,14 +81,14 @@ class _RowsProduct(torch.autograd.Function):
 
 
 def _multiply(V: Tensor, indices: Tensor, matrix: SparseMatrix, transposed: bool) -> Tensor:
-    """One pass over the entries of the rows: each adds its value times a row of V to a row of the result."""
+    """Multiply in one pass over the entries; each adds its value times a row of V to a row of the result."""
     runs, b = indices.shape
     X, p = matrix.X, matrix.shape[1]
     crow = X.crow_indices()
     rows = indices.reshape(-1)
     first = crow[rows].long()
     count = crow[rows + 1].long() - first
-    place = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), count)  # of the row of an entry
+    place = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), count)  # the row of each entry
     before = count.cumsum(0) - count
     entry = torch.arange(len(place), device=rows.device) - before[place] + first[place]
     column, value, run = X.col_indices()[entry].long(), X.values()[entry], place // b

@@ -1,4 +1,4 @@
-"""What the synthetic problems of section 4.1 share: data of appendix C.1, λ drawn from an interval, a ridge."""
+"""Shared parts of the synthetic problems of section 4.1: the data of appendix C.1, samplers of λ, and a ridge."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from boundcheck.errors import InputError
 
 
 def normal(generator: torch.Generator, *shape: int) -> Tensor:
-    """Normal numbers on the CPU in double precision, whatever torch's default device and dtype are."""
+    """Return normal numbers on the CPU in double precision, for any default device and dtype of torch."""
     return torch.randn(*shape, generator=generator, dtype=torch.float64, device="cpu")
 
 
-OTHER_STREAM = 10**9  # added to the seed for the data, or they would repeat the numbers that λ is drawn from
+OTHER_STREAM = 10**9  # added to the seed for the data, so that data and λ have different random numbers
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class DataSplit:
 
 @dataclass(frozen=True)
 class Draw:
-    """Random numbers on the CPU in double precision, so that a seed means the same data for every dtype and device."""
+    """Random numbers on the CPU in double precision, so that a seed gives the same data for every dtype and device."""
 
     generator: torch.Generator
     dtype: torch.dtype
@@ -55,7 +55,7 @@ def linear_data(
     noise: float = 0.1, weights: Callable[[Draw, int], Tensor] = Draw.normal,
     label: Callable[[Tensor], Tensor] = lambda y: y,
 ) -> DataSplit:  # fmt: skip
-    """y = label(Xw + noise) on two sets of `size` examples, with normal X and w = weights(draw, features)."""
+    """Return y = label(Xw + noise) on two sets of `size` examples, with normal X and w = weights(draw, features)."""
     draw = Draw.seeded(seed, dtype, device)
     w_true = weights(draw, features)
     X, X_val = draw.normal(size, features), draw.normal(size, features)
@@ -64,19 +64,19 @@ def linear_data(
 
 
 def uniform(low: float, high: float, size: int) -> Callable[[torch.Generator], Tensor]:
-    """A sampler of λ with independent entries, uniform on [low, high]."""
+    """Return a sampler of λ with independent entries, uniform on [low, high]."""
     return lambda generator: (
         low + (high - low) * torch.rand(size, generator=generator, dtype=torch.float64, device="cpu")
     )
 
 
 def drawn(sampler: Callable[[torch.Generator], Tensor], seed: int, like: Tensor) -> Tensor:
-    """The first λ of a seed, of the dtype and on the device of `like`."""
+    """Return the first λ of a seed, with the dtype and device of `like`."""
     return sampler(torch.Generator(device="cpu").manual_seed(seed)).to(like)
 
 
 def ridge_for(least: Tensor, most: Tensor, kappa: float) -> float:
-    """β with (β + λmax)/(β + λmin) = κ."""
+    """Return β with (β + λmax)/(β + λmin) = κ."""
     if not 1 < kappa < float("inf"):
         raise InputError(f"kappa = {kappa} is not a condition number to aim at; give a finite number above 1")
     low, high = float(least), float(most)

@@ -1,10 +1,10 @@
-"""How much tanh bends on a ball: what the constants of equilibrium models share.
+"""Bounds on the derivatives of tanh on a ball, for the constants of equilibrium models.
 
-Each number u = (weights)·w + drive stays within r‖weights‖ of its value at the centre of a ball of radius r, so that
-x = |tanh u| stays in an interval, and on it
-* tanh' = 1 − x² is largest at its lower end (`slope`),
-* |tanh''| = 2x(1 − x²), which rises up to 1/√3 and falls after it, at the point next to 1/√3 (`bend`); τ = 4/(3√3) at
-  most.
+On a ball of radius r, each number u = (weights)·w + drive is within r‖weights‖ of its value at the centre. So
+x = |tanh u| is in an interval, and on this interval
+* tanh' = 1 − x² is largest at the lower end (`slope`),
+* |tanh''| = 2x(1 − x²) is largest at the point nearest to 1/√3, because it rises up to 1/√3 and then falls (`bend`); it
+  is at most τ = 4/(3√3).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Bends:
 
     @classmethod
     def around(cls, u: Tensor, reach: Tensor) -> Bends:
-        """For numbers that stay within `reach` of u."""
+        """Return the intervals for numbers within `reach` of u."""
         return cls((u.abs() - reach).clamp(min=0).tanh(), (u.abs() + reach).tanh())
 
     def within(self, x: Tensor) -> Tensor:
-        """The point of each interval that is next to x."""
+        """Return the point of each interval that is nearest to x."""
         return torch.minimum(torch.maximum(x, self.low), self.high)
 
     @property
@@ -45,10 +45,10 @@ class Bends:
         return 2 * x * (1 - x**2)
 
     def row(self, k: Tensor, m: Tensor) -> Tensor:
-        """sup (1 − x²)(1 + 4kx + 4mx²)^½ for k, m ≥ 0.
+        """Return sup (1 − x²)(1 + 4kx + 4mx²)^½ for k, m ≥ 0.
 
-        Its derivative has the sign of k + (2m − 1)x − 5kx² − 6mx³, which by Descartes' rule has one positive root at
-        most: the function rises up to it and falls after it, so that its place in the interval is next to that root.
+        The derivative has the sign of k + (2m − 1)x − 5kx² − 6mx³, which by Descartes' rule has at most one positive
+        root. The function rises up to this root and then falls, so it is largest at the point nearest to the root.
         """
         low, high = torch.zeros_like(k), torch.ones_like(k)
         for _ in range(60):
@@ -60,9 +60,9 @@ class Bends:
 
 
 def widest(gram: Tensor, states: int, step: Tensor | float) -> Tensor:
-    """An upper bound of ‖[M + N, R]‖ over ‖N‖ ≤ step, from the Gram matrix of [M, R]; M has `states` columns.
+    """Return an upper bound of ‖[M + N, R]‖ over ‖N‖ ≤ step, from the Gram matrix of [M, R]; M has `states` columns.
 
-    By the triangle inequality ‖[M, R]‖ + step, and by ‖[M + N, R]‖² ≤ (‖M‖ + step)² + ‖R‖²; the lesser of both.
+    It is the lesser of ‖[M, R]‖ + step (triangle inequality) and ((‖M‖ + step)² + ‖R‖²)^½.
     """
     M, R = largest(gram[..., :states, :states]).sqrt(), largest(gram[..., states:, states:]).sqrt()
     return torch.minimum(largest(gram).sqrt() + step, torch.hypot(M + step, R))

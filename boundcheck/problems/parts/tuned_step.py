@@ -1,4 +1,4 @@
-"""What problems share whose Φ = w − α∇₁ℓ takes the best step for the μ and L of ℓ(·, λ)."""
+"""Shared parts of problems with Φ = w − α∇₁ℓ and the best step α for μ and L of ℓ(·, λ)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from boundcheck.numerics.bilevel.problem_types import Curvature
 
 
 class Tuned(NamedTuple):
-    """μ and L, the step α of Φ, and the ω and the momentum β with which the dynamics use it."""
+    """μ and L, the step α of Φ, and ω and the momentum β of the dynamics."""
 
     mu: Tensor
     L: Tensor
@@ -24,15 +24,15 @@ class Tuned(NamedTuple):
 
 
 def for_steps(x: Tensor, differentiate_step: bool) -> Tensor:
-    """What μ and L come from: held fixed under differentiation unless asked, as in the paper's experiments.
+    """Return x for μ and L, detached unless `differentiate_step`, as in the paper's experiments.
 
-    Eigenvalues that no derivative is asked of are found without their eigenvectors, in half of the time.
+    Without derivatives, eigenvalues need no eigenvectors and take half the time.
     """
     return x if differentiate_step else x.detach()
 
 
 def tuned(dynamics: str, mu: Tensor, L: Tensor) -> Tuned:
-    """The best steps for μ and L."""
+    """Return the best steps for μ and L."""
     best = optimal_steps(dynamics, mu, L)
     return Tuned(mu, L, best.alpha, best.omega, best.beta)
 
@@ -47,7 +47,7 @@ class ProblemFields(TypedDict):
 
 
 def problem_fields(dynamics: str, steps: Callable[[Any], Tuned] = lambda ready: ready.steps) -> ProblemFields:
-    """For `Problem(…, **problem_fields(dynamics))`; `steps` finds them in what was prepared."""
+    """Return fields for `Problem(…, **problem_fields(dynamics))`; `steps` gets the steps from `ready`."""
 
     def coefficients(ready: Any) -> tuple[Tensor, Tensor]:
         return steps(ready).omega, steps(ready).beta
@@ -64,9 +64,9 @@ def problem_fields(dynamics: str, steps: Callable[[Any], Tuned] = lambda ready: 
 
 
 def step_constants(steps: Tuned, grad_alpha: Tensor | None) -> tuple[Constant, ...]:
-    """μ, L, κ, α, ‖∇α‖ and q of Φ = w − α∇₁ℓ with the exact μ and L of ℓ(·, λ); no ∇α for a step that is held fixed.
+    """Return μ, L, κ, α, ‖∇α‖ and q of Φ = w − α∇₁ℓ for exact μ and L; `grad_alpha` is None for a fixed step.
 
-    q = max(1 − αμ, αL − 1), which α = 2/(μ+L) makes equal: the supremum of ‖I − α∇²₁ℓ‖ over all w.
+    q = max(1 − αμ, αL − 1) is the supremum of ‖I − α∇²₁ℓ‖ over all w; for α = 2/(μ+L) both terms are equal.
     """
     mu, L, alpha = steps.mu, steps.L, steps.alpha
     slope = 0.0 if grad_alpha is None else grad_alpha.norm()

@@ -1,8 +1,9 @@
-"""What all pictures share: colours, sizes, axes, and `save`.
+"""Shared parts of all figures: colours, sizes, axes, and `save`.
 
-Colours come from `method_style`; what a colour says, a dash pattern, a marker or a word says too. Sizes are passed to
-every artist, so the settings of matplotlib stay the user's. All places are in inches, so nothing is laid out by trial;
-ticks are markers on one line, and their labels are words, since matplotlib's own are the slowest part of a figure.
+Colours are from `method_style`. No information is in colours alone: dashes, markers or words show it too. Sizes are
+passed to every artist, so the user's settings of matplotlib are not changed. All positions are in inches, so the layout
+needs no trial drawing. Ticks are markers on one line with labels of our own, because the ticks of matplotlib are the
+slowest part of a figure.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from boundcheck.views.figures.method_style import VERMILLION as VERMILLION
 from boundcheck.views.figures.method_style import YELLOW as YELLOW
 from boundcheck.views.figures.text_shapes import Words
 
-WIDTH, SMALL, TEXT = 3.3, 7.0, 8.0  # of a column in inches; of letters in points
-TOP, HEIGHT, BOTTOM, LINE = 0.26, 2.02, 0.42, 0.146  # a title, a panel, its labels, a line of a legend; inches
-TICK = 0.09  # from an axis to its labels; inches
+WIDTH, SMALL, TEXT = 3.3, 7.0, 8.0  # width of a column in inches; sizes of letters in points
+TOP, HEIGHT, BOTTOM, LINE = 0.26, 2.02, 0.42, 0.146  # heights of title, panel, labels, and line of a legend in inches
+TICK = 0.09  # the distance from an axis to its labels in inches
 MOST_TICKS = 7
-HUGE = 1e290  # limits of an axis keep away from overflow
+HUGE = 1e290  # the largest limit of an axis, against overflow
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 DPI = 150
 METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
@@ -86,18 +87,18 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
 
 
 def content(figure: Figure, suffix: str) -> bytes:
-    """What a file with a figure contains: "png", "pdf" or "svg"; the same bytes each time."""
+    """Return the content of a "png", "pdf" or "svg" file with the figure; the same bytes each time."""
     contents = io.BytesIO()
     options: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if suffix == "png" else {}
     with _saving, mpl.rc_context(SETTINGS[suffix]) if suffix in SETTINGS else nullcontext():
         for text in figure.findobj(Words):
-            text.outlined = suffix != "pdf"  # whose words can be searched
+            text.outlined = suffix != "pdf"  # words in a pdf can be searched
         figure.savefig(contents, format=suffix, dpi=DPI, metadata=METADATA[suffix], **options)
     return contents.getvalue()
 
 
 def number(value: float) -> str:
-    """Three digits, with a power of ten where there would be many zeros."""
+    """Return a number with three digits, and with a power of ten if it is very large or small."""
     if not np.isfinite(value):
         return "∞" if value == np.inf else "–"
     digits, _, power = f"{value:.2e}".partition("e")
@@ -107,15 +108,15 @@ def number(value: float) -> str:
 
 
 def mean(values: np.ndarray) -> np.ndarray:
-    """The mean over the samples (the rows) that are not NaN; NaN where all are."""
-    speaks = np.isfinite(values)
-    count = np.where(speaks.any(axis=0), speaks.sum(axis=0), np.nan)
-    means: np.ndarray = np.where(speaks, values / count, 0.0).sum(axis=0)
+    """Return the mean over the samples (the rows) that are finite; NaN if none is."""
+    finite = np.isfinite(values)
+    count = np.where(finite.any(axis=0), finite.sum(axis=0), np.nan)
+    means: np.ndarray = np.where(finite, values / count, 0.0).sum(axis=0)
     return np.where(np.isnan(count), np.nan, means)
 
 
 def extent(arrays: Iterable[np.ndarray], room: float = 2.0, least: float = 10.0) -> tuple[float, float]:
-    """Limits of a logarithmic axis for the positive values among these, at least a factor of `least` apart."""
+    """Return limits of a logarithmic axis for the positive values, at least a factor of `least` apart."""
     values = np.concatenate([np.ravel(array) for array in arrays])
     values = values[np.isfinite(values) & (values > 0)].clip(1 / HUGE, HUGE)
     low, high = (values.min() / room, values.max() * room) if values.size else (0.1, 10.0)
@@ -124,13 +125,13 @@ def extent(arrays: Iterable[np.ndarray], room: float = 2.0, least: float = 10.0)
 
 
 def inches(axes: Axes, x: float = 0, y: float = 0) -> Transform:
-    """Inches from a corner of the axes: lower left, or upper at y = 1, or right at x = 1."""
+    """Return a transform in inches from a corner of the axes: lower left, or upper for y = 1, right for x = 1."""
     of_axes: Any = axes.transAxes
     return axes.figure.dpi_scale_trans + ScaledTranslation(x, y, of_axes)
 
 
 def moved(axes: Axes, transform: Transform, x: float, y: float) -> Transform:
-    """The transform, followed by a shift in inches."""
+    """Return the transform, followed by a shift in inches."""
     return transform + ScaledTranslation(x, y, axes.figure.dpi_scale_trans)
 
 
@@ -139,14 +140,14 @@ def write(axes: Axes, x: float, y: float, text: str, transform: Transform, **sty
 
 
 def panel(figure: Figure, title: str, x: str, y: str = "") -> Axes:
-    """Axes with a title and labels, without top, right side and ticks; `place` gives them their place."""
+    """Add axes with a title and labels, without top, right side and ticks; `place` sets their position."""
     axes = figure.add_axes((0, 0, 1, 1))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(NullLocator())
         axis.set_minor_locator(NullLocator())
     axes.spines[["top", "right"]].set_visible(False)
-    axes.patch.set_visible(False)  # that of the figure is enough
-    axes.set_title("", y=1.0)  # with a fixed y matplotlib does not move it at each drawing
+    axes.patch.set_visible(False)  # the background of the figure is enough
+    axes.set_title("", y=1.0)  # with a fixed y, matplotlib does not move the title at each drawing
     style: dict[str, Any] = {"figure": figure, "ha": "center"}
     axes.title = text_shapes.words(0.5, 1, title, fontsize=TEXT + 1, va="baseline", **style)
     axes.title.set_transform(moved(axes, axes.transAxes, 0, 0.08))
@@ -163,7 +164,7 @@ def label_left(axes: Axes, ticks: float) -> float:
 
 
 def place(axes: Axes, left: float, top: float, width: float, height: float) -> None:
-    """In inches from the upper left corner of the figure, whose size must be known by now."""
+    """Set the position of axes in inches from the upper left corner of the figure, after its size is set."""
     figure: Any = axes.figure
     across, down = figure.get_size_inches()
     axes.set_position((left / across, 1 - (top + height) / down, width / across, height / down))
@@ -173,13 +174,14 @@ def log_axis(
     axes: Axes, which: str, low: float, high: float, zero: float | None = None, *, upto: float = np.inf,
     most: int = MOST_TICKS, named: bool = True,
 ) -> float:  # fmt: skip
-    """A logarithmic axis with ticks at some powers of ten; at 1, 2, 5 or closer on a short one; 0 at `zero`.
+    """Draw a logarithmic axis, and return the inches that ticks and labels take.
 
-    No ticks beyond `upto`, nor more than `most` powers; the inches that ticks and labels take.
+    Ticks are at some powers of ten, or at 1, 2, 5 or closer on a short axis; at most `most` powers, and none beyond
+    `upto`. The label 0 is at `zero`.
     """
-    axes.set(**{f"{which}lim": (low, high), f"{which}scale": "log"})  # in this order: no other limits are tried
+    axes.set(**{f"{which}lim": (low, high), f"{which}scale": "log"})  # limits first, so that no other limits are tried
     high = min(high, upto)
-    for axis in (axes.xaxis, axes.yaxis):  # a scale brings its own
+    for axis in (axes.xaxis, axes.yaxis):  # a new scale has set locators
         axis.set_major_locator(NullLocator())
         axis.set_minor_locator(NullLocator())
     first, last = int(np.ceil(np.log10(low))), int(np.floor(np.log10(high)))
@@ -194,36 +196,36 @@ def log_axis(
         ticks = MaxNLocator(min(5, most), steps=[1, 2, 5, 10]).tick_values(low, high)
         major, fine = [float(x) for x in ticks if low <= x <= high], []
     plain = major is not powers or all(0.01 <= x <= 1000 for x in major)
-    written = {x: number(x) if plain else f"10{str(round(np.log10(x))).translate(RAISED)}" for x in major}
-    if which == "x" and major is not powers and any("×" in text for text in written.values()):
-        written = dict(list(written.items())[::2])  # long labels beside one another
+    labels = {x: number(x) if plain else f"10{str(round(np.log10(x))).translate(RAISED)}" for x in major}
+    if which == "x" and major is not powers and any("×" in text for text in labels.values()):
+        labels = dict(list(labels.items())[::2])  # every other label, because they are long
     if zero is not None:
-        written[zero] = "0"
-    return _ticks(axes, which, written, fine, named=named)
+        labels[zero] = "0"
+    return _ticks(axes, which, labels, fine, named=named)
 
 
 def over_t(axes: Axes, t: np.ndarray) -> None:
-    """The axis of iterations."""
+    """Draw the axis of t."""
     alone = t.min() == t.max()
     axes.set_xlim(float(t.min()) - alone, float(t.max()) + (1 if alone else 0.5))
     linear_axis(axes, "x", integer=True)
 
 
 def linear_axis(axes: Axes, which: str, *, integer: bool = False) -> float:
-    """Ticks between the limits that the axis has."""
+    """Draw ticks between the current limits of the axis."""
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
     ticks = MaxNLocator(5, integer=integer).tick_values(low, high)
     return _ticks(axes, which, {float(x): f"{x:.4g}" for x in ticks if low <= x <= high})
 
 
 def _ticks(
-    axes: Axes, which: str, written: dict[float, str], fine: Sequence[float] = (), *, named: bool = True
+    axes: Axes, which: str, labels: dict[float, str], fine: Sequence[float] = (), *, named: bool = True
 ) -> float:
-    """Marks and words along an axis; how many inches they take."""
+    """Draw ticks and labels along an axis, and return the inches that they take."""
     across = axes.get_xaxis_transform() if which == "x" else axes.get_yaxis_transform()
     style: dict[str, Any] = {"ls": "", "marker": TICKDOWN if which == "x" else TICKLEFT, "color": "black"}
     style |= {"transform": across, "clip_on": False, "gid": f"{which} ticks"}
-    for places, length, thick in ((list(written), 3.5, 0.8), (fine, 2, 0.6)):
+    for places, length, thick in ((list(labels), 3.5, 0.8), (fine, 2, 0.6)):
         along, nothing = list(places), [0.0] * len(places)
         if along:
             line = Line2D(*((along, nothing) if which == "x" else (nothing, along)), ms=length, mew=thick, **style)
@@ -231,9 +233,9 @@ def _ticks(
     if not named:
         return TICK
     down, left = moved(axes, across, 0, -TICK), moved(axes, across, -TICK, 0)
-    for position, text in written.items():
+    for position, text in labels.items():
         if which == "x":
             write(axes, position, 0, text, down, ha="center", va="top", gid="x tick")
         else:
             write(axes, 0, position, text, left, ha="right", gid="y tick")
-    return TICK + max((text_shapes.width(text, SMALL) for text in written.values()), default=0.0)
+    return TICK + max((text_shapes.width(text, SMALL) for text in labels.values()), default=0.0)

@@ -1,4 +1,4 @@
-"""Every constant of a report on every ball, with how each is known."""
+"""A figure of the constants of a report on every ball, with how each is known."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from boundcheck.views.figures.plain_maths import maths
 if TYPE_CHECKING:
     from boundcheck.report.report import Report
 
-BALLS = ("black", ORANGE, GREY)  # not the colours of methods
+BALLS = ("black", ORANGE, GREY)  # different from the colours of methods
 MARKERS = {
     "proved, exact": "o", "proved upper bound": "^", "proved lower bound": "v", "probable upper bound": "D",
     "probable lower bound": "d", "estimated from below": "v", "estimated from above": "^",
 }  # fmt: skip
-ROW, MORE = 0.25, 0.135  # the height of a row, and of each further line in it; inches
+ROW, MORE = 0.25, 0.135  # the height of a row, and of each additional line in it, in inches
 
 
 def constants(report: Report) -> Figure:
-    """Draw every constant on every ball; the marker shows how it is known, and a hollow one is estimated.
+    """Draw every constant on every ball. The marker shows how it is known; hollow markers are estimates.
 
     Parameters
     ----------
     report : Report
-        What `check` returned.
+        The result of `check`.
 
     Returns
     -------
@@ -58,8 +58,8 @@ def constants(report: Report) -> Figure:
     names = [name for name in QUANTITIES if any(name in constants for constants in by_ball.values())]
     if not names:
         raise InputError("the report has no constants to draw; check at least one bound")
-    every = [constant for constants in by_ball.values() for constant in constants.values()]
-    low, high = canvas.extent([np.array([constant.value for constant in every])])
+    values = [constant.value for constants in by_ball.values() for constant in constants.values()]
+    low, high = canvas.extent([np.array(values)])
     zero = low * (low / high) ** 0.06
     symbols = [f"${QUANTITIES[name].latex}$".replace(r"\star", "*") for name in names]
     meanings = [text_shapes.wrapped(maths(QUANTITIES[name].meaning), 2.3, SMALL) for name in names]
@@ -96,19 +96,19 @@ def _words(axes: Axes, rows: np.ndarray, texts: list[str], away: float, **style:
 
 
 def _marks(axes: Axes, report: Report, names: list[str], rows: np.ndarray, zero: float) -> None:
-    """The values on each ball, one below the other in a row; 0 is at `zero`."""
+    """Draw the values on each ball, one below the other in a row; 0 is at `zero`."""
     for place, (ball, colour) in enumerate(zip(report.constants, BALLS, strict=False)):
         shift = 0.09 * (place - (min(len(report.constants), len(BALLS)) - 1) / 2)
         for words, marker in MARKERS.items():
-            at = [i for i, name in enumerate(names) if _known(report, ball, name) == words]
-            if at:
-                values = [report.constants[ball][names[i]].value or zero for i in at]
+            places = [i for i, name in enumerate(names) if _known(report, ball, name) == words]
+            if places:
+                values = [report.constants[ball][names[i]].value or zero for i in places]
                 style: dict[str, Any] = {"color": colour, "ls": "", "ms": 4.5, "gid": f"{ball} {words}"}
-                axes.add_artist(Line2D(values, list(rows[at] + shift), marker=marker, **style, **_face(words)))
+                axes.add_artist(Line2D(values, list(rows[places] + shift), marker=marker, **style, **_face(words)))
 
 
 def _known(report: Report, ball: str, name: str) -> str:
-    """How a constant is known, in words; empty if it is not there."""
+    """Return how a constant is known, in words; empty if the report does not have it."""
     constant = report.constants[ball].get(name)
     return in_words(constant.side, name) if constant is not None else ""
 

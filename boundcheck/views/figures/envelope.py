@@ -1,4 +1,4 @@
-"""A curve that oscillates from one t to the next as a smooth line in a band, which can be read where a line cannot."""
+"""Draw a curve that oscillates from one t to the next as a smooth line in a band, which is easier to read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-HALF = 4  # neighbours on either side
-VISIBLE = 0.02  # decades; a smaller oscillation stays a line
-OFTEN = 0.3  # the part of the neighbours at which it turns
-SHADE = 0.4
+HALF = 4  # the number of neighbours on each side
+VISIBLE = 0.02  # decades; smaller oscillations are drawn as they are
+OFTEN = 0.3  # a curve oscillates if it turns at a larger fraction of the neighbours
+SHADE = 0.4  # the opacity of the band
 LABEL = "the range of what oscillates from one t to the next"
 
 
@@ -24,9 +24,9 @@ class Envelope:
     Attributes
     ----------
     low, middle, high : ndarray
-        The ends of the band and the line; all equal to the curve where it does not oscillate.
+        The ends of the band and the line; equal to the curve where it does not oscillate.
     oscillates : ndarray of bool
-        Where it does.
+        Where the curve oscillates.
     """
 
     low: np.ndarray
@@ -64,12 +64,12 @@ def envelope(values: np.ndarray) -> Envelope:
 
 
 def _around(values: np.ndarray) -> np.ndarray:
-    """Each value with its neighbours, a row for each; the ends are repeated."""
+    """Return a row for each value with its neighbours; the ends are repeated."""
     return np.lib.stride_tricks.sliding_window_view(np.pad(values, HALF, mode="edge"), 2 * HALF + 1)
 
 
 def _smooth(logs: np.ndarray) -> np.ndarray:
-    """The mean with the neighbours; at the ends, where some are missing, continued as a straight line."""
+    """Return the mean over the neighbours; at the ends, where neighbours are missing, continued as a straight line."""
     inside = np.lib.stride_tricks.sliding_window_view(logs, 2 * HALF + 1).mean(axis=1)
     slopes = (inside[min(HALF, len(inside) - 1)] - inside[0]) / HALF, (inside[-1] - inside[-HALF - 1 :][0]) / HALF
     before, after = inside[0] - slopes[0] * np.arange(HALF, 0, -1), inside[-1] + slopes[1] * np.arange(1, HALF + 1)
@@ -77,7 +77,7 @@ def _smooth(logs: np.ndarray) -> np.ndarray:
 
 
 def draw(axes: Axes, t: np.ndarray, values: np.ndarray, **style: Any) -> Line2D:
-    """Draw a curve as `Axes.plot` does, and as a line in a band where it oscillates."""
+    """Draw a curve like `Axes.plot`, but as a smooth line in a band where it oscillates."""
     outline = envelope(values)
     if outline.oscillates.any():
         axes.fill_between(
@@ -95,5 +95,5 @@ def draw(axes: Axes, t: np.ndarray, values: np.ndarray, **style: Any) -> Line2D:
 
 
 def key() -> Patch:
-    """The key of the band."""
+    """Return the key of the band."""
     return Patch(facecolor=(0.4, 0.4, 0.4, SHADE), edgecolor="none", label=LABEL)

@@ -1,4 +1,4 @@
-"""The error of every method over t, under its bounds and above the rounding floor."""
+"""A figure of the error of every method over t, with its bounds and the rounding floor."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 ERROR = r"$\|g(\lambda)-\nabla f(\lambda)\|$"
 WHAT = "the error of each method and bounds on it"
 FLOOR = "0.87"
-REACH = 0.6  # the axis grows by at most this part of itself to show the floor
+REACH = 0.6  # the axis grows by at most this fraction to show the floor
 
 
 def errors(report: Report) -> Figure:
     """Draw the error of every method over t, the rounding floor, and at most five bounds for each method.
 
-    Of several λ it shows the mean with a band of one standard deviation, cut below at the least error. The colour is
-    that of the method in every figure. The dashes of a bound say whether it is proved, probable or estimated.
+    For several λ it shows the mean with a band of one standard deviation, cut below at the least error. A method has
+    the same colour in every figure. The dashes of a bound show whether it is proved, probable or estimated.
 
     Parameters
     ----------
     report : Report
-        What `check` returned.
+        The result of `check`.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def errors(report: Report) -> Figure:
 
 
 def _keys(curves: list[Curve], low: float, high: float) -> list[Any]:
-    """What all panels share: how bounds are known, what joins a line with gaps, and where the floor is."""
+    """Return the keys for all panels: how bounds are known, lines with gaps, and the floor."""
     keys: list[Any] = list(standing_keys(curves))
     if any(drawn_bounds.has_gaps(canvas.mean(bound.values)) for curve in curves for bound in chosen(curve)):
         keys.append(drawn_bounds.gaps_key())
@@ -78,7 +78,7 @@ def _floor(curve: Curve, otherwise: float) -> np.ndarray:
 
 
 def _error(axes: Axes, curve: Curve, low: float, high: float) -> list[Any]:
-    """The error, strong above the floor and faint at it; its legend."""
+    """Draw the error, in full colour above the floor and faint below it; returns its entry of the legend."""
     colour, samples = style_of(curve.method).colour, len(curve.errors)
     finite = np.where(np.isfinite(curve.errors).all(axis=0), curve.errors, np.nan)
     error, floor = finite.mean(axis=0), _floor(curve, high)
@@ -97,7 +97,7 @@ def _error(axes: Axes, curve: Curve, low: float, high: float) -> list[Any]:
 
 
 def _relative(curve: Curve, at_floor: bool) -> str:
-    """The error at the end as a part of ‖∇f‖, where it is known and above the floor."""
+    """Return the error at the last t relative to ‖∇f‖ as text, if it is known and above the floor."""
     last = curve.last
     if last is None or len(curve.errors) > 1 or at_floor or not np.isfinite(last.relative_error):
         return ""
@@ -107,7 +107,7 @@ def _relative(curve: Curve, at_floor: bool) -> str:
 
 
 def _bounds(axes: Axes, curve: Curve) -> list[Line2D]:
-    """The bounds; their legend has the loosest first, as in the picture."""
+    """Draw the bounds; the legend starts with the loosest, as in the figure."""
     colour, lines = style_of(curve.method).colour, []
     for role, bound in sorted(roles(curve).items(), key=lambda item: -drawn_bounds.looseness(item[1])):
         lines.append(drawn_bounds.draw(axes, curve.t, canvas.mean(bound.values), role, bound, color=colour))
@@ -127,9 +127,9 @@ def _notes(curve: Curve, low: float) -> list[str]:
 
 
 def limits(curves: list[Curve]) -> tuple[float, float]:
-    """From the least error, or a decade below the floor, to the largest of the errors and of the bounds drawn.
+    """Return limits from the least error, or a decade below the floor, to the largest error or bound.
 
-    The floor is inside unless the axis would have to grow by more than `REACH` of itself; then a note gives it.
+    If the axis would have to grow by more than `REACH` to show the floor, a note gives the floor.
     """
     low, high = canvas.extent([curve.errors for curve in curves])
     floor, _ = canvas.extent([curve.floor for curve in curves], room=10)

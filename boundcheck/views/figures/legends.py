@@ -1,4 +1,4 @@
-"""Legends that cover nothing: rows or columns of keys, each a handle and its words."""
+"""Legends outside of the panels: rows or columns of keys. A key is a handle and its label."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from matplotlib.transforms import Transform
 from boundcheck.views.figures import text_shapes
 from boundcheck.views.figures.canvas import LINE, SMALL, write
 
-HANDLE = 0.42  # from the handle of a legend to its words; inches
-BETWEEN = 0.2  # between the keys of a line; inches
+HANDLE = 0.42  # the distance from the left end of a handle to its label in inches
+BETWEEN = 0.2  # the space between keys in a line in inches
 
 
 def note(text: str) -> Line2D:
-    """A line of a legend with text only."""
+    """Return a line of a legend with text only."""
     return Line2D([], [], ls="", label=text)
 
 
 def legend(axes: Axes, handles: Sequence[Line2D | Patch], corner: Transform, room: float, title: str = "") -> int:
-    """A legend downwards from a corner, `room` inches wide, with words beside each handle; the number of lines."""
+    """Draw a legend downwards from a corner, at most `room` inches wide; returns the number of lines."""
     row = 0
     if title:
         write(axes, 0, -LINE / 2, title, corner, gid="title of legend")
@@ -40,7 +40,7 @@ def legend(axes: Axes, handles: Sequence[Line2D | Patch], corner: Transform, roo
 
 
 def key_rows(handles: Sequence[Line2D | Patch], room: float) -> list[list[Line2D | Patch]]:
-    """Handles in rows of at most `room` inches, with their words."""
+    """Split handles into rows that are at most `room` inches wide, with their labels."""
     rows: list[list[Line2D | Patch]] = []
     left = np.inf
     for handle in handles:
@@ -54,14 +54,14 @@ def key_rows(handles: Sequence[Line2D | Patch], room: float) -> list[list[Line2D
 
 
 def key_width(handle: Line2D | Patch) -> float:
-    """The inches of a handle with its words and the space after them."""
+    """Return the inches of a handle with its label and the space after it."""
     return HANDLE + BETWEEN + text_shapes.width(str(handle.get_label()), SMALL)
 
 
 def keys_in_line(
     axes: Axes, handles: Sequence[Line2D | Patch], corner: Transform, left: float, height: float
 ) -> None:  # fmt: skip
-    """All beside one another, from the left."""
+    """Draw keys in one line, starting from the left."""
     for handle in handles:
         key(axes, handle, corner, height, left)
         write(axes, left + HANDLE, height, str(handle.get_label()), corner, gid="legend")
@@ -71,13 +71,13 @@ def keys_in_line(
 def legend_line(
     axes: Axes, handles: Sequence[Line2D | Patch], corner: Transform, middle: float, height: float
 ) -> None:  # fmt: skip
-    """All beside one another, around the middle."""
+    """Draw keys in one line, centred at the middle."""
     left = middle - (sum(key_width(handle) for handle in handles) - BETWEEN) / 2
     keys_in_line(axes, handles, corner, left, height)
 
 
 def key(axes: Axes, handle: Line2D | Patch, corner: Transform, height: float, left: float = 0) -> None:
-    """The handle itself, as plain artists in inches."""
+    """Draw a handle as plain artists in inches."""
     style: dict[str, Any] = {"transform": corner, "clip_on": False, "gid": "key"}
     if isinstance(handle, Patch):
         style |= {"facecolor": handle.get_facecolor(), "edgecolor": handle.get_edgecolor(), "lw": 0.6}

@@ -1,4 +1,4 @@
-"""One panel for each method of a report, under a headline that names the problem, above keys that all panels share."""
+"""A sheet with one panel for each method of a report, a headline with the problem, and keys for all panels below."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from boundcheck.report.method_curve import Curve
     from boundcheck.report.report import Report
 
-GAP = 0.24  # between panels, inches
-EDGE = 0.08  # of the headline and the keys from the edge of the figure, inches
+GAP = 0.24  # the space between panels in inches
+EDGE = 0.08  # the distance of the headline and the keys from the edge of the figure in inches
 
 
 def about(report: Report) -> str:
-    """The problem in a few words: name, d, n and dtype."""
+    """Return the problem in a few words: name, d, n and dtype."""
     problem = report.problem
     facts = [f"d = {problem['dim']}", f"n = {problem['hdim']}", str(problem.get("dtype", ""))]
     return f"{problem['name']} ({', '.join(fact for fact in facts if fact)})"
@@ -40,7 +40,7 @@ def curves_of(report: Report) -> list[Curve]:
 
 
 def title_of(report: Report, curve: Curve) -> str:
-    """The method, its k, and whether it diverges."""
+    """Return the title of a panel: the method, its k, and whether it diverges."""
     label = style_of(curve.method).label
     own_k = curve.k is not None and ":" not in curve.method and curve.method != "exact"
     diverges = curve.method in report.diverging or not np.isfinite(curve.errors[:, -1]).all()
@@ -48,7 +48,7 @@ def title_of(report: Report, curve: Curve) -> str:
 
 
 def standing_keys(curves: Sequence[Curve]) -> list[Line2D]:
-    """A key for each way in which the bounds drawn are known."""
+    """Return a key for each way in which the drawn bounds are known."""
     known = {standing(bound.side) for curve in curves for bound in chosen(curve)}
     return [
         Line2D([], [], color=GREY, lw=1.2, ls=dashes, label=STANDING_LABELS[word])
@@ -67,13 +67,13 @@ class MethodSheet:
         self.figure = Figure(figsize=(across, WIDTH))
         self.headline = text_shapes.wrapped(f"{about(report)}: {what}", across - 2 * EDGE, TEXT + 1)
         self.panels: list[tuple[Axes, Curve]] = []
-        self.left = 0.0  # of the first column, for its labels
-        self.lines = [0] * -(-len(curves) // self.columns)  # of the longest legend in each row
-        every = np.concatenate([curve.t for curve in curves])
+        self.left = 0.0  # inches for the labels of the first column
+        self.lines = [0] * -(-len(curves) // self.columns)  # the lines of the longest legend in each row
+        all_t = np.concatenate([curve.t for curve in curves])
         for place, curve in enumerate(curves):
             first = place % self.columns == 0
             axes = canvas.panel(self.figure, title_of(report, curve), "$t$", label if first else "")
-            canvas.over_t(axes, every)
+            canvas.over_t(axes, all_t)
             ticks = canvas.log_axis(axes, "y", low, high, named=first)
             if first:
                 self.left = canvas.label_left(axes, ticks)
@@ -86,12 +86,12 @@ class MethodSheet:
         self.lines[row] = max(self.lines[row], legends.legend(axes, handles, corner, self.width + 0.06))
 
     def sentence(self, axes: Axes, text: str, height: float = 0.5) -> None:
-        """Words in a panel that would be empty otherwise."""
+        """Write a sentence into a panel that would otherwise be empty."""
         words = text_shapes.wrapped(text, self.width - 0.3, SMALL)
         canvas.write(axes, 0.5, height, words, axes.transAxes, ha="center", color=GREY, gid="why empty")
 
     def arranged(self, keys: Sequence[Line2D | Patch]) -> Figure:
-        """The figure, once its size is known; `keys` are those that all panels share."""
+        """Set the size of the figure, arrange its panels and return it; `keys` are for all panels."""
         head = 0.12 + (TEXT + 1) / 72 * 1.36 * (1 + self.headline.count("\n"))
         heights = [TOP + canvas.HEIGHT + canvas.BOTTOM + LINE * lines + 0.06 for lines in self.lines]
         rows = legends.key_rows(keys, WIDTH * self.columns - 2 * EDGE)

@@ -1,7 +1,7 @@
-"""How each method and each kind of bound is drawn, in every figure, example and page.
+"""The styles of methods and bounds in all figures, examples and pages.
 
-Colour says which method, a marker says which role a bound has, and dashes say how well it is known. The colours are
-those of Okabe and Ito, which people with colour-blindness can tell apart. This file loads no matplotlib.
+The colour shows the method, the marker the role of a bound, and the dashes how well the bound is known. The colours are
+those of Okabe and Ito, which colour-blind people can distinguish. This module does not import matplotlib.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ Dashes = tuple[int, tuple[float, ...]] | str
 
 @dataclass(frozen=True)
 class MethodStyle:
-    """How one method is drawn.
+    """The style of one method.
 
     Attributes
     ----------
     label : str
-        The method as a figure writes it.
+        The label of the method in figures.
     colour : str
-        Its colour on a white ground, as "#rrggbb".
+        The colour on a white background, as "#rrggbb".
     dark : str
-        Its colour on a dark ground.
+        The colour on a dark background.
     marker : str
-        Its marker, as matplotlib names it.
+        The marker of matplotlib.
     dashes : str or tuple
-        Its line style, as matplotlib takes it: solid, or dashed where k is fixed.
+        The line style of matplotlib: solid, or dashed for a fixed k.
     """
 
     label: str
@@ -53,21 +53,21 @@ METHOD_STYLES = {
     "neumann": MethodStyle("NEUMANN", "#0F7B8A", "#4CC4D4", "h"),
     "exact": MethodStyle("EXACT", GREY, "#A0A0A0", "P"),
 }
-OTHER = MethodStyle("", "#8C6D1F", "#D9B44A", "X")  # a method that has no row above
+OTHER = MethodStyle("", "#8C6D1F", "#D9B44A", "X")  # the style of all other methods
 
 
 def style_of(method: str) -> MethodStyle:
-    """The style of a method, the same in every figure.
+    """Return the style of a method, the same in every figure.
 
     Parameters
     ----------
     method : str
-        A method as `check` takes it, such as "itd" or "aid-cg:10".
+        A method as in `check`, such as "itd" or "aid-cg:10".
 
     Returns
     -------
     MethodStyle
-        Its colour, marker and line style. A fixed k changes the line style only.
+        The colour, marker and line style. A fixed k changes only the label and the line style.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def style_of(method: str) -> MethodStyle:
     return MethodStyle(label, style.colour, style.dark, style.marker, FIXED_K if fixed else style.dashes)
 
 
-# The role of a bound among those of a method; `drawn_bounds.chosen` says which bound gets which.
+# The markers of the roles of bounds; `drawn_bounds.roles` gives each bound its role.
 ROLE_MARKERS = {
     "violated": "X", "paper": "o", "paper ball": "s", "a priori": "^", "from the spectrum": "D", "a posteriori": "v",
 }  # fmt: skip
@@ -102,19 +102,19 @@ STANDING_LABELS = {
 
 
 def bound_style(role: str, side: Side) -> dict[str, Any]:
-    """The marker and the dashes of a bound, as keywords for `Axes.plot`.
+    """Return the marker and the dashes of a bound, as keywords for `Axes.plot`.
 
     Parameters
     ----------
     role : str
         A key of `ROLE_MARKERS`.
     side : Side
-        What the values of the bound are worth.
+        The side of the values of the bound.
 
     Returns
     -------
     dict
-        "marker" and "ls"; the marker of an estimated bound is hollow.
+        The keywords "marker" and "ls", and for the hollow marker of an estimated bound "mfc".
     """
     known = standing(side)
     style: dict[str, Any] = {"marker": ROLE_MARKERS[role], "ls": STANDING_DASHES[known]}

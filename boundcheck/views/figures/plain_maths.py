@@ -1,4 +1,4 @@
-"""Formulas in plain sentences as formulas: w_0, μ_λ and w* are drawn as in a paper."""
+"""Find formulas in plain sentences, so that w_0, μ_λ and w* are drawn as in a paper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SYMBOL = re.compile(r"(?<![A-Za-zα-ωΦ_])([A-Za-zα-ωΦ])(?:_(\{[^}]*\}|[A-Za
 
 
 def maths(text: str) -> str:
-    """A sentence whose letters with a subscript or a star are formulas for matplotlib.
+    """Return a sentence in which letters with a subscript or a star are formulas of matplotlib.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def maths(text: str) -> str:
     Returns
     -------
     str
-        The same with formulas between dollars; it has the same spaces.
+        The sentence with formulas between dollar signs. Its spaces are the same.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A proof as a picture: its links at one t as a waterfall, over t as a stack, or both side by side in one figure."""
+"""Figures of a proof: its links at one t as a waterfall, over t as a stack, or both side by side."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 LAYERS = (BLUE, PURPLE, YELLOW, GREY, ORANGE, GREEN, SKY)  # neighbours differ in grey too
 VALUE, SLACK = "value after each step of the proof", "log₁₀ of the slack"
-BELOW = 0.48  # ticks and a label under a panel, inches
-MARGIN = 0.12  # at the right, for half a label
-LEAST_HEIGHT = 1.8  # height of a panel, inches
-LESS = 0.999  # a link that is not broken and has a smaller slack: rounding decides at this t
-NAMES = 1.75  # the widest name of a link beside another panel; inches
+BELOW = 0.48  # ticks and a label below a panel, in inches
+MARGIN = 0.12  # space on the right for half a label, in inches
+LEAST_HEIGHT = 1.8  # the least height of a panel in inches
+LESS = 0.999  # if an unbroken link has a smaller slack, rounding dominates at this t
+NAMES = 1.75  # the largest width of the name of a link beside another panel, in inches
 
 
 def waterfall(trace: Trace, title: str = "From the error to the bound", t: int | None = None) -> Figure:
@@ -50,11 +50,11 @@ def waterfall(trace: Trace, title: str = "From the error to the bound", t: int |
     Parameters
     ----------
     trace : Trace
-        The proof of a bound on a problem, as `Report.trace` returns it.
+        The proof of a bound on a problem, from `Report.trace`.
     title : str
         The title of the figure.
     t : int, optional
-        One of the t at which the proof was traced; the last by default.
+        A t at which the proof was traced; the last one by default.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def trace_over_t(trace: Trace, title: str = "Where the bound is lost") -> Figure
     Parameters
     ----------
     trace : Trace
-        The proof of a bound on a problem, as `Report.trace` returns it.
+        The proof of a bound on a problem, from `Report.trace`.
     title : str
         The title of the figure.
 
@@ -139,16 +139,16 @@ def trace_over_t(trace: Trace, title: str = "Where the bound is lost") -> Figure
 
 
 def trace(trace: Trace, title: str = "From the error to the bound", t: int | None = None) -> Figure:
-    """Draw the waterfall at one t beside the stack over t; the colour beside a link is that of its layer.
+    """Draw the waterfall at one t beside the stack over t. Links and layers have the same colours.
 
     Parameters
     ----------
     trace : Trace
-        The proof of a bound on a problem, as `Report.trace` returns it.
+        The proof of a bound on a problem, from `Report.trace`.
     title : str
         The title of the figure.
     t : int, optional
-        One of the t at which the proof was traced; the last by default.
+        A t at which the proof was traced; the last one by default.
 
     Returns
     -------
@@ -199,19 +199,19 @@ def trace(trace: Trace, title: str = "From the error to the bound", t: int | Non
 
 
 def trace_title(report: Report, curve: Curve, bound: BoundCurve) -> str:
-    """What the picture of a proof is about: the problem, the method and the bound."""
+    """Return the title of the figure of a proof: the problem, the method and the bound."""
     named = bound_name(bound.name, bound.reference)
     return f"{about(report)}: from the error of {style_of(curve.method).label} to its bound {named}"
 
 
 def _headline(title: str) -> tuple[str, float]:
-    """The title in lines that the figure has room for, and the inches above the panels."""
+    """Return the title, wrapped to the width of the figure, and the inches above the panels."""
     wrapped = text_shapes.wrapped(title, 2 * WIDTH - 0.2, TEXT + 1)
     return wrapped, TOP + 1.36 * (TEXT + 1) / 72 * wrapped.count("\n")
 
 
 def _across(axes: Axes, left: float) -> None:
-    """Put the title of a panel that is `left` inches from the edge over the whole figure."""
+    """Move the title of a panel, which is `left` inches from the edge, to the left edge of the figure."""
     axes.title.set(x=0, y=0, ha="left", va="bottom")
     axes.title.set_transform(canvas.moved(axes, canvas.inches(axes, 0, 1), 0.08 - left, 0.05))
 
@@ -240,7 +240,7 @@ def _wrong() -> dict[str, Any]:
 def _bars(
     axes: Axes, trace: Trace, place: int, heights: np.ndarray, width: float, *, layered: bool = False
 ) -> np.ndarray:
-    """Draw values as bars with their slacks as text, in rows of these heights; the top of each row in inches."""
+    """Draw values as bars, with slacks as text, in rows of these heights; returns the top of each row in inches."""
     values, slacks, broken = trace.values[:, place], trace.slacks[:, place], trace.broken[:, place]
     remarks = [" broken" if bad else " (rounding)" if x < LESS else "" for x, bad in zip(slacks, broken, strict=True)]
     labels = [f"×{canvas.number(x)}{remark}" for x, remark in zip(slacks, remarks, strict=True)]
@@ -251,7 +251,7 @@ def _bars(
     ends = np.append(ends, ends[-1])
     reach = np.log(np.maximum(ends, np.append(ends[0], ends[:-1])) / low) / np.log(high / low)
     needs = np.array([text_shapes.width(text, TEXT) + 0.15 for text in labels]) / width
-    part = min(1.0, float(((1 - needs) / np.maximum(reach, 1e-9)).min()))  # of the panel, which leaves room for words
+    part = min(1.0, float(((1 - needs) / np.maximum(reach, 1e-9)).min()))  # the rest of the panel is for labels
     canvas.log_axis(
         axes, "x", low, low * (high / low) ** (1 / part), most=4 if layered else canvas.MOST_TICKS, upto=high
     )
@@ -280,16 +280,16 @@ def _bars(
 
 
 def _stack(axes: Axes, trace: Trace) -> float:
-    """The logarithms of the slacks on each other, those of broken links downwards; inches to the left of the panel.
+    """Draw the logarithms of the slacks as a stack, those of broken links downwards; returns the inches of the labels.
 
-    Nothing is drawn where rounding decides, so nothing else is negative.
+    Nothing is drawn where rounding dominates, so only broken links have negative logarithms.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log10(trace.slacks[1:])
     rounding = ((trace.slacks[1:] > 0) & (trace.slacks[1:] < LESS) & ~trace.broken[1:]).any(axis=0)
     logs = np.where(rounding, np.nan, np.where(trace.broken[1:], logs, np.maximum(logs, 0)))
     logs, ts = np.where(np.isfinite(logs).all(axis=0), logs, np.nan), trace.t
-    if len(ts) == 1:  # no area over a point
+    if len(ts) == 1:  # an area over one point would be empty
         logs, ts = np.repeat(logs, 2, axis=1), ts[0] + np.array([-0.4, 0.4])
     up, down = (np.pad(part.cumsum(axis=0), ((1, 0), (0, 0))) for part in (np.maximum(logs, 0), np.minimum(logs, 0)))
     for i, name in enumerate(trace.links[1:]):

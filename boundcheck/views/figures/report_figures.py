@@ -1,4 +1,4 @@
-"""Pictures of a report, for papers: each function returns a Figure, and `save` writes it; no display is needed."""
+"""Figures of a report, for papers. Each function returns a Figure, and `save` writes it; no display is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A picture of an upper-level run: error, distance to w(λ), the angle or the t that was needed, and f."""
+"""A figure of an upper-level run: error, distance to w(λ), the angle or the t that was needed, and f."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from boundcheck.report.run_trace import RunTrace
 
 MARKERS = "os^D"
-DARKER = (1.0, 0.45, 0.7, 0.2)  # further runs of a method have its colour, but darker
+DARKER = (1.0, 0.45, 0.7, 0.2)  # brightness of the runs of a method, which share its colour
 BOUND, ESTIMATE, WANTED = (0, (5, 1.5)), (0, (1, 1)), (0, (7, 1.5, 1, 1.5))
-GAP = 0.55  # between columns, inches; room for the labels of the right one
+GAP = 0.55  # the space between columns in inches, for the labels of the right one
 STYLE: dict[str, Any] = {"lw": 1.3, "ms": 3.5}
 
 
 def along_run(traces: RunTrace | Mapping[str, RunTrace]) -> Figure:
     """Draw one or several upper-level runs over their steps.
 
-    Four panels: the relative error of the hypergradient; r_t = ‖w − w(λ)‖ with its bound from the start and its
-    estimate from the step before; the angle to ∇f, or with a wanted error the t that would have reached it; and f. A
-    full marker is proved, a hollow one an estimate.
+    There are four panels: the relative error of the hypergradient; r_t = ‖w − w(λ)‖ with its bound from the start and
+    its estimate from the previous step; the angle to ∇f, or if an error was requested, the t that would have reached
+    it; and f. Full markers are proved, hollow markers are estimates.
 
     Parameters
     ----------
     traces : RunTrace, or mapping from str to RunTrace
-        What `follow` returned, or `Watch.trace`; several of them by the names that the legend gives.
+        The result of `follow`, or `Watch.trace`; or several of them by their names in the legend.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def _wanted(named: Mapping[str, RunTrace]) -> list[float]:
 
 
 def _styles(named: Mapping[str, RunTrace]) -> list[tuple[RunTrace, dict[str, Any]]]:
-    """Every run with the colour of its method and its own marker."""
+    """Return the style of every run: the colour of its method, and its own marker."""
     runs, before = [], Counter[str]()
     for trace, marker in zip(named.values(), cycle(MARKERS), strict=False):
         colour = style_of(trace.method or "run").colour
@@ -101,8 +101,8 @@ def _lines(axes: Axes, named: Mapping[str, RunTrace], column: str, *, hollow: bo
         steps, values = trace.column("step"), trace.column(column)
         proofs = np.array([row.proved and not hollow for row in trace.rows], dtype=bool)
         axes.plot(steps, values, **{**style, "marker": ""}, gid=column)
-        for some, face in ((proofs, style["color"]), (~proofs, "white")):
-            axes.plot(steps[some], values[some], **style | {"ls": "", "mfc": face}, gid=f"{column} marks")
+        for subset, face in ((proofs, style["color"]), (~proofs, "white")):
+            axes.plot(steps[subset], values[subset], **style | {"ls": "", "mfc": face}, gid=f"{column} marks")
 
 
 def _errors(axes: Axes, named: Mapping[str, RunTrace]) -> None:
@@ -132,7 +132,7 @@ class _Sheet:
     def __init__(self, steps: np.ndarray) -> None:
         self.figure = Figure(figsize=(2 * WIDTH, 2 * WIDTH))
         self.steps = steps
-        self.left = 0.0  # inches that the labels of the left column take
+        self.left = 0.0  # inches for the labels of the left column
 
     def panel(
         self, title: str, label: str, named: Mapping[str, RunTrace], columns: list[str],
@@ -174,14 +174,14 @@ def _linear(axes: Axes, values: np.ndarray) -> float:
 
 def _legend(named: Mapping[str, RunTrace]) -> list[Line2D]:
     handles = [
-        Line2D([], [], **style, label=f"{name}: {_said(trace)}")
+        Line2D([], [], **style, label=f"{name}: {_summary(trace)}")
         for name, (trace, style) in zip(named, _styles(named), strict=True)
     ]
     handles.append(Line2D([], [], color=GREY, marker="o", mfc="white", ls="", ms=3.5, label="hollow: estimated"))
-    every = [row for trace in named.values() for row in trace.rows]
-    if any(row.bound is not None for row in every):
+    rows = [row for trace in named.values() for row in trace.rows]
+    if any(row.bound is not None for row in rows):
         handles.append(Line2D([], [], color=GREY, lw=1.1, ls=BOUND, label=r"bound of $r_t$ from the start: $q^t\,r_0$"))
-    if any(row.estimate is not None for row in every):
+    if any(row.estimate is not None for row in rows):
         label = r"estimate of $r_t$ from the step before: $q^t\,(r+\|w'\|\,\|\Delta\lambda\|)$, $w'$ at one end"
         handles.append(Line2D([], [], color=GREY, lw=1.1, ls=ESTIMATE, label=label))
     if _wanted(named):
@@ -191,7 +191,7 @@ def _legend(named: Mapping[str, RunTrace]) -> list[Line2D]:
     return handles
 
 
-def _said(trace: RunTrace) -> str:
+def _summary(trace: RunTrace) -> str:
     certain = sum(row.descent is True for row in trace.rows)
     return (
         f"{trace.problem} {trace.method}".strip()

@@ -1,4 +1,4 @@
-"""Bias and variance of random methods over t: estimates with their confidence intervals, under the bounds on them."""
+"""Figures of the bias and variance of random methods over t: estimates with confidence intervals, and bounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from boundcheck.report.stochastic_curve import MeanEstimate, StochasticBound, StochasticCurve
     from boundcheck.report.stochastic_report import StochasticReport
 
-MOST_BOUNDS = 5  # in a panel
+MOST_BOUNDS = 5  # the most bounds in a panel
 GAP, EDGE, RIGHT = 0.3, 0.08, 0.14  # between columns, of words from the edge, right of the panels; inches
 FLOOR = "0.87"
 LARGEST_WIDE = 10.0  # an axis of t that is longer than this is logarithmic
@@ -50,7 +50,7 @@ PANELS = (
 
 
 class DrawnBound(NamedTuple):
-    """A bound of a method, and whether its name needs that of the method."""
+    """A bound, and the curve of its method."""
 
     curve: StochasticCurve
     bound: StochasticBound
@@ -59,13 +59,13 @@ class DrawnBound(NamedTuple):
 def errors(report: StochasticReport) -> Figure:
     """Draw the mean square error, the bias, the two variances and the distance to w* over t, with bounds on each.
 
-    Bars are confidence intervals. The colour is that of the method in every figure; the dashes of a bound say whether
-    it is proved, probable or estimated. At most five bounds a panel are drawn, the tightest of each method first.
+    Bars are confidence intervals. A method has the same colour in every figure; the dashes of a bound show whether it
+    is proved, probable or estimated. At most five bounds are drawn in a panel, the tightest of each method first.
 
     Parameters
     ----------
     report : StochasticReport
-        What `check_stochastic` returned.
+        The result of `check_stochastic`.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def errors(report: StochasticReport) -> Figure:
 
 
 def chosen(report: StochasticReport, quantities: Sequence[Measured]) -> list[DrawnBound]:
-    """The bounds that a panel shows: violated ones, then the tightest of each method and quantity, then the next."""
+    """Return the bounds of a panel: violated ones, then the tightest of each method and quantity, then the next."""
     ranked = []
     for curve in report.curves.values():
         for quantity in quantities:
@@ -111,7 +111,7 @@ def _size(bound: StochasticBound) -> float:
 
 
 def _same(one: StochasticBound, other: StochasticBound) -> bool:
-    """Whether two methods have the same bound, as on the lower level, which they share."""
+    """Return whether two bounds are the same, as for the lower level, which methods share."""
     shared = one.quantity is Measured.DISTANCE
     return shared and one.name == other.name and np.array_equal(one.values, other.values, equal_nan=True)
 
@@ -119,7 +119,7 @@ def _same(one: StochasticBound, other: StochasticBound) -> bool:
 def _estimates(
     report: StochasticReport, quantities: Sequence[Measured]
 ) -> list[tuple[StochasticCurve, MeanEstimate]]:  # fmt: skip
-    """What was measured, by method; once where methods share it, as those with the same lower level."""
+    """Return the estimates by method; an estimate for a shared lower level is returned once."""
     rows: list[tuple[StochasticCurve, MeanEstimate]] = []
     for quantity in quantities:
         for curve in report.curves.values():
@@ -161,7 +161,7 @@ class _Sheet:
         self.legends.append(handles)
 
     def arranged(self, keys: Sequence[Line2D | Patch]) -> Figure:
-        """The figure, once all that stands in it is known."""
+        """Set the size of the figure, arrange its panels and return it."""
         left, middle = max(self.rooms[0::2]), max(self.rooms[1::2])
         width = (2 * WIDTH - left - middle - GAP / 2 - RIGHT) / 2
         lefts = (left, left + width + GAP / 2 + middle)
@@ -186,7 +186,7 @@ class _Sheet:
 
 
 def limits(rows: Sequence[tuple[StochasticCurve, MeanEstimate]], some: Sequence[DrawnBound]) -> tuple[float, float]:
-    """From the least estimate to the largest of estimates, upper ends and bounds; lower ends that are near."""
+    """Return limits for estimates, upper ends of intervals, bounds, and lower ends that are not far below."""
     values = [mean.value for _, mean in rows]
     low, _ = canvas.extent(values)
     ends = [np.where(mean.lower > low / 10, mean.lower, np.nan) for _, mean in rows]
@@ -201,7 +201,7 @@ def _over_t(axes: Axes, t: np.ndarray) -> None:
 
 
 def _floor(axes: Axes, curve: StochasticCurve, quantity: Measured, low: float) -> bool:
-    """Shade what is rounding; whether that is in the panel. The floor is of a root mean square error."""
+    """Shade the rounding floor, which is a root mean square error; returns whether it is in the panel."""
     if quantity is Measured.DISTANCE:
         return False
     floor = curve.floor if quantity is Measured.BIAS else curve.floor**2
@@ -216,7 +216,7 @@ def _floor(axes: Axes, curve: StochasticCurve, quantity: Measured, low: float) -
 def _estimate(
     axes: Axes, curve: StochasticCurve, mean: MeanEstimate, low: float, high: float, *, named: bool
 ) -> Line2D:  # fmt: skip
-    """The estimates and, as bars, their intervals; a bar that ends outside of the panel goes on to its edge."""
+    """Draw estimates, and intervals as bars; a bar that ends outside of the panel is cut there."""
     colour, marker, finite = style_of(curve.method).colour, MARKERS[mean.quantity], np.isfinite(mean.value)
     ends = [np.where(np.isfinite(x), x, other) for x, other in ((mean.lower, 0.0), (mean.upper, canvas.HUGE))]
     below, above = (np.clip(x, low / 2, high * 2) for x in ends)
@@ -269,7 +269,7 @@ def _notes(report: StochasticReport, quantities: Sequence[Measured], some: Seque
 
 
 def _keys(report: StochasticReport, drawn: Sequence[DrawnBound], floor: bool) -> list[Line2D | Patch]:
-    """What all panels share: intervals, how bounds are known, and the floor."""
+    """Return the keys for all panels: intervals, how bounds are known, and the floor."""
     means = [mean for curve in report.curves.values() for mean in curve.means.values()]
     keys: list[Line2D | Patch] = []
     if any(mean.proved for mean in means):

@@ -1,7 +1,7 @@
-"""Letters for pictures: the outline of a word is found once and kept, and a text is drawn as a single shape.
+"""Text in figures: outlines of words are cached, and a text is drawn as one shape.
 
-Matplotlib finds, measures and paints every letter again for each drawing; that took nine tenths of a figure's time.
-Widths are known before anything is drawn, so pictures are laid out by arithmetic.
+Matplotlib looks up, measures and paints every letter again at each drawing, which took nine tenths of the time of a
+figure. Here widths are known before anything is drawn, so layouts are computed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 from matplotlib.transforms import Bbox, IdentityTransform
 
-RISE, FALL, PITCH = 0.76, 0.24, 1.36  # of letters above and below their line, and from line to line, in font sizes
-MIDDLE = 0.27  # the middle of a row of letters above its line
-CACHED_WORDS = 2048  # words, and texts
+RISE, FALL, PITCH = 0.76, 0.24, 1.36  # height above and below the line, and distance of lines, in font sizes
+MIDDLE = 0.27  # the height of the middle of letters above their line
+CACHED_WORDS = 2048  # the number of words, and of texts, in the caches
 PARTS = {"left": 0.0, "center": 0.5, "right": 1.0}
 
 
@@ -35,12 +35,12 @@ class Shape(NamedTuple):
 
 
 class Words(Text):
-    """A text drawn as one shape; by matplotlib, so that it can be searched, where `outlined` is False."""
+    """A text that is drawn as one shape, or if `outlined` is False, by matplotlib, so that it can be searched."""
 
     outlined = True
 
     def _box(self) -> Bbox:
-        """Around the text, its place being the origin, before it is turned; for letters of size 1."""
+        """Return the box of the text relative to its position, without rotation, for letters of size 1."""
         lines = self.get_text().count("\n")
         width = _text(self.get_text(), self.get_horizontalalignment(), *_fonts()).width
         left = -width * PARTS[self.get_horizontalalignment()]
@@ -53,7 +53,7 @@ class Words(Text):
         return Bbox([[left, top - RISE - FALL - lines * PITCH], [left + width, top]])
 
     def _placed(self, points: np.ndarray) -> np.ndarray:
-        """From letters of size 1 to the pixels of the figure."""
+        """Transform points of letters of size 1 to pixels of the figure."""
         figure: Any = self.figure
         angle = math.radians(self.get_rotation())
         turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
@@ -82,18 +82,18 @@ class Words(Text):
 
 
 def words(x: float, y: float, text: str, **style: Any) -> Words:
-    """A text as an artist to add to axes or a figure, without clipping."""
-    given: dict[str, Any] = {"transform": IdentityTransform(), "clip_on": False} | style
-    return Words(x, y, text, **given)
+    """Return a text as an artist for axes or a figure, without clipping."""
+    options: dict[str, Any] = {"transform": IdentityTransform(), "clip_on": False} | style
+    return Words(x, y, text, **options)
 
 
 def width(text: str, size: float) -> float:
-    """In inches, of the longest line."""
+    """Return the width of the longest line in inches."""
     return _text(text, "left", *_fonts()).width * size / 72
 
 
 def wrapped(text: str, inches: float, size: float) -> str:
-    """The text with a line break before each word that would exceed the width."""
+    """Return the text with a line break before each word that would exceed the width."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word
@@ -105,20 +105,20 @@ def wrapped(text: str, inches: float, size: float) -> str:
 
 
 def _fonts() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The user's family, and what it and formulas stand for."""
+    """Return the user's font family, and the fonts that it and formulas use."""
     settings: Any = mpl.rcParams
     family = tuple(settings["font.family"])
-    meant = (name for kind in family for name in settings.get(f"font.{kind}", ()))
-    return family, (*meant, settings["mathtext.fontset"])
+    fonts = (name for kind in family for name in settings.get(f"font.{kind}", ()))
+    return family, (*fonts, settings["mathtext.fontset"])
 
 
 @lru_cache(CACHED_WORDS)
-def _text(text: str, align: str, family: tuple[str, ...], meant: tuple[str, ...]) -> Shape:
-    """All lines, the first on the line y = 0, aligned at x = 0."""
-    space = _word("x x", family, meant).width - 2 * _word("x", family, meant).width
+def _text(text: str, align: str, family: tuple[str, ...], fonts: tuple[str, ...]) -> Shape:
+    """Return the shape of all lines, with the first on y = 0, aligned at x = 0."""
+    space = _word("x x", family, fonts).width - 2 * _word("x", family, fonts).width
     vertices, codes, widest = [np.empty((0, 2))], [np.empty(0, Path.code_type)], 0.0
     for row, line in enumerate(text.split("\n")):
-        parts = [_word(word, family, meant) for word in ([line] if "$" in line else line.split(" "))]
+        parts = [_word(word, family, fonts) for word in ([line] if "$" in line else line.split(" "))]
         ends = np.cumsum([part.width + space for part in parts]) - space
         starts = ends - [part.width for part in parts] - PARTS[align] * ends[-1]
         vertices += [part.vertices + np.array([x, -row * PITCH]) for part, x in zip(parts, starts, strict=True)]
@@ -128,7 +128,7 @@ def _text(text: str, align: str, family: tuple[str, ...], meant: tuple[str, ...]
 
 
 @lru_cache(CACHED_WORDS)
-def _word(word: str, family: tuple[str, ...], meant: tuple[str, ...]) -> Shape:
+def _word(word: str, family: tuple[str, ...], fonts: tuple[str, ...]) -> Shape:  # `fonts` is a key of the cache
     if not word:
         return Shape(np.empty((0, 2)), np.empty(0, Path.code_type), 0.0)
     font, math_mode = FontProperties(family=list(family), size=1), word.count("$") > 1

@@ -1,4 +1,4 @@
-"""bound/error over t for every method, with names for how tight a bound is."""
+"""A figure of bound/error over t for every method, with grades of tightness."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ GRADES = {  # the largest bound/error of each, and its shade
     Grade.VACUOUS.value: (np.inf, "0.89"),
 }
 EQUAL = "bound = error"
-LABEL_ROOM = 0.16  # for a label of small letters, inches
+LABEL_ROOM = 0.16  # the height of a label of small letters in inches
 
 
 def tightness(report: Report) -> Figure:
     """Draw bound/error over t for the bounds that `errors` draws, with the best and the worst value of each.
 
-    Nothing is drawn where rounding decides. Of several λ it shows the geometric mean, faint where not all of them are
+    Nothing is drawn where rounding dominates. For several λ it shows the geometric mean, faint where not all errors are
     above the floor. The grades are: tight within a factor of 10, loose within 10³, vacuous beyond.
 
     Parameters
     ----------
     report : Report
-        What `check` returned.
+        The result of `check`.
 
     Returns
     -------
@@ -70,14 +70,14 @@ def tightness(report: Report) -> Figure:
 
 
 def grade_limits(ratios: Sequence[np.ndarray], height: float = canvas.HEIGHT) -> tuple[float, float]:
-    """Limits of an axis for these bound/error that leave room for a label below 1, in a panel of this height."""
+    """Return limits of an axis for ratios bound/error, with room for a label below 1 in a panel of this height."""
     low, high = canvas.extent([*ratios, np.array([1.0, 10.0])])
     part = LABEL_ROOM / height
     return min(low, float(high ** (-part / (1 - part)))), high
 
 
 def grade_bands(axes: Axes, high: float) -> None:
-    """A labelled line at 1 and a shade for each grade, on an axis up to `high`."""
+    """Draw a line with a label at 1 and a shade for each grade, on an axis up to `high`."""
     below = 1.0
     for name, (above, shade) in GRADES.items():
         if min(above, high) > below:
@@ -89,12 +89,12 @@ def grade_bands(axes: Axes, high: float) -> None:
 
 
 def grade_keys() -> list[Patch]:
-    """The names of the shades."""
+    """Return the keys of the shades."""
     return [Patch(facecolor=shade, edgecolor="0.7", label=name) for name, (_, shade) in GRADES.items()]
 
 
 def _ratios(axes: Axes, curve: Curve) -> list[Any]:
-    """The bounds of a method; their legend has the loosest first."""
+    """Draw the bounds of a method; the legend starts with the loosest."""
     lines = []
     for role, bound in sorted(roles(curve).items(), key=lambda item: -drawn_bounds.looseness(item[1])):
         with np.errstate(divide="ignore", invalid="ignore"):

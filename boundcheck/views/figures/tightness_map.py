@@ -1,4 +1,4 @@
-"""The largest error/bound found over q, t and k, as tiles with the number on each; darker is closer to 1."""
+"""A map of the largest error/bound found over q, t and k, as tiles with numbers; darker is closer to 1."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TILE, LEFT, GAP = 0.42, 0.62, 0.3  # inches
 SHADES = LinearSegmentedColormap.from_list("blues", ["#FFFFFF", canvas.SKY, canvas.BLUE])
 WHAT = "largest error/bound that was found"
 KEYS = ((0.5, "0.5"), (1.0, "1: attained"), (2.0, "above 1: refuted"), (float("nan"), "nothing found"))
-KEY, KEY_WIDTH = 0.22, 3.0  # of the key below the panels, inches
+KEY, KEY_WIDTH = 0.22, 3.0  # height and width of the key below the panels, in inches
 DARK = 0.75  # letters are white on cells above this ratio
 
 
 def tightness_map(ratio_map: Map) -> Figure:
-    """A panel for each q with k upwards and t across; one panel with q upwards for a bound without k."""
+    """Draw a panel for each q, with k over t; for a bound without k, one panel with q over t."""
     with_k = ratio_map.ks != (None,)
     panels: list[tuple[str, list[str], Callable[[int, int], float]]] = []
     if with_k:
@@ -61,7 +61,7 @@ def tightness_map(ratio_map: Map) -> Figure:
 
 
 def _key(axes: Axes, on_paper: Transform) -> None:
-    """The shades in words."""
+    """Draw the key of the shades."""
     left, height = 0.1, 0.14
     style: dict[str, Any] = {"transform": on_paper, "clip_on": False, "gid": "key", "edgecolor": "0.7", "lw": 0.5}
     for shade, text in KEYS:
@@ -79,7 +79,7 @@ def _of_q(ratio_map: Map) -> Callable[[int, int], float]:
 
 
 def _shade(value: float) -> object:
-    """Above 1, which refutes the bound, in vermillion; grey where nothing was found."""
+    """Return the colour of a ratio: vermillion above 1, which refutes the bound; grey if nothing was found."""
     if isnan(value):
         return "0.95"
     return canvas.VERMILLION if value > 1 + 1e-9 else SHADES(max(0.0, value))

@@ -1,4 +1,4 @@
-"""A map of values over a grid: tiles with a word on each, a panel for each method, and a key of the shades."""
+"""A map of values over a grid: tiles with words, a panel for each method, and a key of the shades."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from matplotlib.patches import Rectangle
 
 from boundcheck.views.figures import canvas, text_shapes
 
-HEIGHT, LEAST_WIDTH, GAP = 0.3, 0.36, 0.28  # of a tile, and between panels; inches
-KEY, HEADLINE, LINES = 0.26, canvas.TEXT + 1, 1.36  # of the key, inches; of the headline, points
-ACROSS = 7.2  # inches, of a row of panels
+HEIGHT, LEAST_WIDTH, GAP = 0.3, 0.36, 0.28  # size of a tile, and space between panels, in inches
+KEY, HEADLINE, LINES = 0.26, canvas.TEXT + 1, 1.36  # a line of the key in inches; the headline in points; line spacing
+ACROSS = 7.2  # the largest width of a row of panels in inches
 SHADES = LinearSegmentedColormap.from_list("blues", ["#FFFFFF", canvas.SKY, canvas.BLUE])
 NOTHING = "0.93"
 DARK = 0.62  # letters are white on shades above this
@@ -23,7 +23,7 @@ DARK = 0.62  # letters are white on shades above this
 
 @dataclass(frozen=True)
 class Tile:
-    """A word, on a shade from 0 (white) to 1 (dark), or on a colour; grey where there is neither."""
+    """A word on a shade from 0 (white) to 1 (dark), on a colour, or on grey if there is neither."""
 
     word: str
     shade: float | None = None
@@ -40,7 +40,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Panel:
-    """The tiles of a panel, a row for each name upwards; `title` is empty where there is one panel."""
+    """The tiles of a panel in rows from bottom to top; `title` is empty if there is only one panel."""
 
     title: str
     tiles: Sequence[Sequence[Tile]]
@@ -48,7 +48,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class ValueMap:
-    """Panels that share their axes, with what they show, and the key: shades with their words."""
+    """Panels with the same axes, a headline, and the key of the shades."""
 
     headline: str
     x: str
@@ -65,7 +65,7 @@ def value_map(content: ValueMap) -> Figure:
     Parameters
     ----------
     content : ValueMap
-        What to draw.
+        The panels, axes and key.
 
     Returns
     -------

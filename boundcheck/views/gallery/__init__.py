@@ -1,4 +1,4 @@
-"""`boundcheck gallery`: one page with all reports below a folder, as one HTML file that needs no network."""
+"""Write all reports below a folder as one HTML page, for `boundcheck gallery`. The page needs no network."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from boundcheck.report.verdict import Verdict
 HERE = Path(__file__).parent
 MARK = '<meta name="generator" content="boundcheck gallery'
 FIGURE, PAGE = "errors.png", "page.html"
-HEAD = 4000  # characters of a file in which the mark is looked for
+HEAD = 4000  # the mark must be in so many first characters of a file
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @dataclass(frozen=True, eq=False)
 class GalleryEntry:
-    """One report.json: what it holds, or why it cannot be read; and what lies beside it.
+    """A report.json with the figure and the page beside it, or the reason why it cannot be read.
 
     Attributes
     ----------
     folder : Path
-        Where it is.
+        The folder of the report.
     report : Report or None
         The report; None if it cannot be read.
     why : str
@@ -52,7 +52,7 @@ class GalleryEntry:
 
 
 def entries(directory: str | os.PathLike[str]) -> list[GalleryEntry]:
-    """Every report below a folder, in the order of their paths."""
+    """Return all reports below a folder, in the order of their paths."""
     root = Path(directory)
     if not root.is_dir():
         raise InputError(f"{root} is not a folder; give the folder that the reports of `check --out` are in")
@@ -63,10 +63,10 @@ def entries(directory: str | os.PathLike[str]) -> list[GalleryEntry]:
 def _entry(file: Path) -> GalleryEntry:
     try:
         report = Report.load(file)
-        report_card.card(report)  # what is shown can be made of it
+        report_card.card(report)  # raises if the report lacks something to show
     except InputError as why:
         return GalleryEntry(file.parent, None, str(why))
-    except Exception as why:  # a file that was written by hand may break in any way; the others are shown
+    except Exception as why:  # a file that was written by hand may cause any error; the other files are shown
         return GalleryEntry(
             file.parent, None, f"{file} is not a whole report ({type(why).__name__}: {why}); write it again"
         )
@@ -74,7 +74,7 @@ def _entry(file: Path) -> GalleryEntry:
 
 
 def _page(folder: Path) -> Path | None:
-    """The page of a report: page.html, or else the only HTML file beside it that is not a gallery."""
+    """Return the page of a report: page.html, or else the only HTML file beside it that is not a gallery."""
     if (folder / PAGE).is_file():
         return folder / PAGE
     pages = [path for path in sorted(folder.glob("*.html")) if path.is_file() and not is_gallery(path)]
@@ -82,7 +82,7 @@ def _page(folder: Path) -> Path | None:
 
 
 def _figure(path: Path) -> bytes:
-    """The PNG, or nothing where there is none."""
+    """Return the content of a PNG file; empty if there is none."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -91,19 +91,19 @@ def _figure(path: Path) -> bytes:
 
 
 def is_gallery(file: Path) -> bool:
-    """Whether `boundcheck gallery` wrote a file."""
+    """Return whether `boundcheck gallery` wrote the file."""
     with file.open(encoding="utf-8", errors="replace") as text:
         return MARK in text.read(HEAD)
 
 
 def refuse_unless_own(out: Path) -> None:
-    """A file that another program wrote is not overwritten."""
+    """Raise InputError if the file exists and is not a gallery, so that it is not overwritten."""
     if out.is_file() and not is_gallery(out):
         raise InputError(f"--out {out} exists, and is not a page of boundcheck gallery; give another file")
 
 
 def html(some: Sequence[GalleryEntry], directory: str | os.PathLike[str], out: Path) -> str:
-    """The page as text; its links are relative to the folder of `out`."""
+    """Return the page as text, with links relative to the folder of `out`."""
     root, base = Path(directory), out.parent
     broken = [entry for entry in some if entry.report is None]
     articles = "\n".join(_article(entry.report, entry, root, base) for entry in some if entry.report is not None)

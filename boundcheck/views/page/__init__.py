@@ -1,4 +1,4 @@
-"""`boundcheck page`: every bound under sliders, and a report of `check` if there is one, as one HTML file."""
+"""Write one HTML file with sliders for every bound, and with a report of `check` if given, for `boundcheck page`."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ LONGEST_AXIS = 100_000
 FONT = re.compile(r"@font-face\{[^}]*\}")
 
 
-Explanations = Mapping[str, Mapping[str, Explanation]]  # of constants, by ball and name
+Explanations = Mapping[str, Mapping[str, Explanation]]  # the explanations of constants, by ball and name
 
 
 def write(
     path: str | PathLike[str], report: Report | None = None, t: int = 200, explanations: Explanations | None = None
 ) -> Path:
-    """The page as a file, whole or not at all."""
+    """Write the page to a file, whole or not at all."""
     return write_whole(Path(path), html(report, t, explanations).encode())
 
 
 def refuse_unless_writable(path: str) -> None:
-    """Before anything is run: can `write` put a file there?"""
+    """Raise InputError if `write` could not write the file. To be called before slow work."""
     place = Path(path)
     if place.is_dir() or not os.access(place.parent, os.W_OK):
         why = (
@@ -54,9 +54,10 @@ def refuse_unless_writable(path: str) -> None:
 
 
 def html(report: Report | None = None, t: int = 200, explanations: Explanations | None = None) -> str:
-    """The page as text. Without a report its axis goes to `t`; with one, as far as the run.
+    """Return the page as text. The axis ends at `t`, or with a report, at the last t of the run.
 
-    With explanations, a constant unfolds into what each operation of the user's functions adds to it.
+    With explanations, each constant can be expanded to show the contributions of the operations of the user's
+    functions.
     """
     if report is None and not 1 < t <= LONGEST_AXIS:
         raise InputError(f"t = {t} is not a length of an axis; give 2 … {LONGEST_AXIS}")
@@ -109,7 +110,7 @@ def _vendored(name: str) -> str:
 
 
 def _fonts(css: str) -> str:
-    """The style sheet with the fonts that are here put into it, and the others left out."""
+    """Return the style sheet with the vendored fonts inside, and without all other fonts."""
 
     def face(match: re.Match[str]) -> str:
         name = re.search(r"fonts/([\w-]+\.woff2)", match[0])
@@ -123,11 +124,11 @@ def _fonts(css: str) -> str:
 
 
 def _inside(script: str) -> str:
-    """A script that cannot end the element it stands in."""
+    """Return the script with escapes, so that it cannot end its HTML element."""
     return script.replace("</script", r"<\/script").replace("<!--", r"<\!--")
 
 
 def _notices() -> str:
-    """The licences of what is vendored, for a comment; a comment has no two hyphens inside."""
+    """Return the licences of the vendored libraries for an HTML comment, which must not contain two hyphens."""
     notices = (f"{name}\n\n{_vendored(file)}" for name, file in LIBRARIES.items())
     return "\n".join(notices).replace("--", "- -")

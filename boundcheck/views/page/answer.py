@@ -1,4 +1,4 @@
-"""The first screen of a page: the verdict in words, a line for each method, what to do next, and why sliders lack."""
+"""The first screen of a page: the verdict, a line for each method, what to do next, and why there are no sliders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_REASONS = 4
 
 
 def answer(report: Report) -> dict[str, Any]:
-    """The summary of a report as data for the page."""
+    """Return the summary of a report as data for the page."""
     summary = report.summary
     return {
         "sentence": summary.verdict_sentence,
@@ -55,7 +55,7 @@ def _method(method: MethodSummary) -> dict[str, Any]:
 
 
 def why_no_sliders(report: Report, rows: Iterable[Row]) -> list[str]:
-    """Why no bound follows sliders: the reasons against the a priori bounds of each method; empty if one follows."""
+    """Return why no bound depends on sliders: the reasons against the a priori bounds; empty if a bound does."""
     if any(row.controls for row in rows):
         return []
     reasons: dict[str, list[str]] = {}
@@ -65,6 +65,6 @@ def why_no_sliders(report: Report, rows: Iterable[Row]) -> list[str]:
             bound = curve.bounds.get(candidate)
             if bound is None or bound.kind is not BoundKind.A_PRIORI or bound.verdict is not Verdict.NOT_APPLICABLE:
                 continue
-            names = reasons.setdefault(bound.reason.partition("; ")[0], [])  # what helps is listed once
+            names = reasons.setdefault(bound.reason.partition("; ")[0], [])  # without the remedy, which is listed once
             names.append(candidate)
     return [f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in reasons.items()][:MOST_REASONS]

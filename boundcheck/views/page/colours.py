@@ -1,4 +1,4 @@
-"""The colours of a page, on a light and on a dark ground: one for each method, and others for bounds."""
+"""The colours of methods and bounds on a page, for light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from boundcheck.views.figures.method_style import style_of
 
-Pair = tuple[str, str]  # on a light ground, on a dark one
+Pair = tuple[str, str]  # on a light background, on a dark background
 
-BOUNDS: tuple[Pair, ...] = (  # none is the colour of a method
+BOUNDS: tuple[Pair, ...] = (  # different from the colours of methods
     ("#6A3FC2", "#B79CF5"),
     ("#B07A00", "#F0C04A"),
     ("#B0103F", "#FF7C9C"),
@@ -20,5 +20,5 @@ BOUNDS: tuple[Pair, ...] = (  # none is the colour of a method
 
 
 def of_methods(names: Iterable[str]) -> dict[str, Pair]:
-    """The colours of methods, as in every figure: "aid-cg:10" has that of "aid-cg"."""
+    """Return the colours of methods, the same as in figures. "aid-cg:10" and "aid-cg" have the same colour."""
     return {name: (style_of(name).colour, style_of(name).dark) for name in names}

@@ -1,4 +1,4 @@
-"""What the words and letters of a page mean, for readers who meet hypergradients for the first time."""
+"""The glossary of a page: words and letters, explained to readers who are new to hypergradients."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ PARTS: Mapping[str, Mapping[str, str]] = {
 
 
 def as_html() -> str:
-    """The glossary as HTML, without scripts."""
+    """Return the glossary as HTML, without scripts."""
     return described(INTRODUCTION, PARTS)
 
 
 def described(paragraphs: Iterable[str], parts: Mapping[str, Mapping[str, str]]) -> str:
-    """Paragraphs, then terms with what they mean, under titles."""
+    """Return HTML with paragraphs, and then terms with their meanings under titles."""
     text = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in paragraphs)
     for title, entries in parts.items():
         pairs = "".join(f"<dt>{html.escape(term)}</dt><dd>{html.escape(what)}</dd>" for term, what in entries.items())

@@ -1,4 +1,4 @@
-"""What to look at first on a page without a problem: each story sets sliders and the bounds that are shown."""
+"""Examples for a page without a problem. Each one sets the sliders and the bounds that are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report gives to a page: its rows, its constants as sliders, and errors, verdicts and proofs in few digits."""
+"""The data of a report for a page: rows, constants as sliders, and errors, verdicts and proofs in few digits."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from boundcheck.views.page.answer import answer, why_no_sliders
 from boundcheck.views.page.rows import Row, specialised
 from boundcheck.views.page.sliders import control
 
-DIGITS = 6  # of what is measured; bounds are computed in full
-MOST_PROOF_TIMES = 200  # keep a proof at this many t at most
-PAGE_DIFFERENCE = 1e-11  # largest relative difference between the page's code and the report
+DIGITS = 6  # digits of measured values; bounds have all digits
+MOST_PROOF_TIMES = 200  # the most t at which a page has a proof
+PAGE_DIFFERENCE = 1e-11  # the largest relative difference between the code of the page and the report
 SIZES: dict[str, Any] = {"heavy-ball": step_sizes.heavy_ball, "nesterov": step_sizes.nesterov}
 
 
 def rows(report: Report) -> list[Row]:
-    """Each bound that applies, for each method of the report; at the first λ."""
+    """Return a row for each method and each bound that applies, at the first λ."""
     return [
         _row(report, curve, bound_curve, bound_curve in drawn)
         for curve in report.curves.values()
@@ -43,7 +43,7 @@ def rows(report: Report) -> list[Row]:
 
 
 def _row(report: Report, curve: Curve, bound_curve: BoundCurve, shown: bool) -> Row:
-    """With code if it gives the values of the report, or else with these values."""
+    """Return a row with code, if the code gives the values of the report; otherwise a row with these values."""
     method, bound = parse(curve.method), bounds[bound_curve.name]
     values = _values(report, bound_curve.ball)
     dynamics = str(report.problem.get("dynamics", ""))
@@ -59,10 +59,10 @@ def _row(report: Report, curve: Curve, bound_curve: BoundCurve, shown: bool) -> 
             )
         except BoundcheckError:
             continue
-        speaks = np.isfinite(bound_curve.values[0])
+        finite = np.isfinite(bound_curve.values[0])
         if np.allclose(
-            np.broadcast_to(values_of_code, curve.t.shape)[speaks],
-            bound_curve.values[0][speaks],
+            np.broadcast_to(values_of_code, curve.t.shape)[finite],
+            bound_curve.values[0][finite],
             rtol=PAGE_DIFFERENCE,
             atol=0,
         ):
@@ -81,7 +81,7 @@ def _values(report: Report, ball: str) -> dict[str, float]:
 
 
 def _steps(dynamics: str, values: Mapping[str, float]) -> Iterator[dict[str, float]]:
-    """The step size of the constants, or that of the momentum method, which its bounds are about."""
+    """Yield no change of α, and for a momentum method the α that its bounds assume."""
     yield {}
     if dynamics in SIZES and "mu" in values and "L" in values:
         yield {"alpha": SIZES[dynamics](values["mu"], values["L"]).alpha}
@@ -96,7 +96,7 @@ def _truncation(method: Method, curve: Curve) -> dict[str, np.ndarray]:
 
 
 def _key(name: str, ball: str, report: Report) -> str:
-    """One slider for both balls where the constant is the same on them."""
+    """Return the key of the slider of a constant. Both balls share a slider if the constant is the same on both."""
     both = [_values(report, b).get(name) for b in BallKind]
     return f"{name}@local" if ball == BallKind.LOCAL and both[0] not in (None, both[1]) else name
 
@@ -120,7 +120,7 @@ def sliders(report: Report, page_rows: Iterable[Row]) -> list[dict[str, Any]]:
 def described(
     report: Report, page_rows: Iterable[Row], explanations: Mapping[str, Mapping[str, Explanation]]
 ) -> dict[str, Any]:
-    """The report without what the page computes itself; with explanations of its constants, by ball and name."""
+    """Return the data of the report that the page does not compute itself; `explanations` are by ball and name."""
     page_rows = list(page_rows)
     live = {(row.method, row.bound.name) for row in page_rows if row.fixed is None}
     return {
@@ -146,7 +146,7 @@ def described(
 def _entries(
     report: Report, name: str, explanations: Mapping[str, Mapping[str, Explanation]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The constant on each ball, once where they agree."""
+    """Yield the constant on each ball, or once if both balls agree."""
     by_ball = {ball: constants[name] for ball, constants in report.constants.items() if name in constants}
     same = len({(c.value, c.side) for c in by_ball.values()}) == 1
     for ball, c in list(by_ball.items())[: 1 if same else None]:
@@ -165,7 +165,7 @@ def _entries(
 
 
 def _why(explanation: Explanation | None) -> dict[str, Any] | None:
-    """What the operations add; None if none does."""
+    """Return the contributions of operations; None if there are none."""
     if explanation is None or not explanation.contributions:
         return None
     content = explanation.as_json()
@@ -186,7 +186,7 @@ def _curve(curve: Curve, live: set[tuple[str, str]], report: Report) -> dict[str
 
 
 def _compared(curve: Curve) -> list[bool]:
-    """For each t, whether the error is more than rounding, so that it was compared with the bounds."""
+    """Return for each t whether the error is above rounding, and thus was compared with the bounds."""
     ratios = [bound.tightness[0] for bound in curve.applicable.values()]
     compared: list[bool] = np.isfinite(np.array(ratios)).any(axis=0).tolist() if ratios else [False] * len(curve.t)
     return compared
@@ -209,18 +209,18 @@ def _bound(bound_curve: BoundCurve, live: bool, report: Report) -> dict[str, Any
 
 
 def _trace(bound_curve: BoundCurve, trace: Trace, report: Report) -> dict[str, Any]:
-    shown = np.unique(np.linspace(0, len(trace.t) - 1, min(MOST_PROOF_TIMES, len(trace.t))).astype(int))
+    places = np.unique(np.linspace(0, len(trace.t) - 1, min(MOST_PROOF_TIMES, len(trace.t))).astype(int))
     links = _links(bound_curve, trace, report)
-    for entry, values, broken in zip(links, trace.values[:, shown], trace.broken[:, shown], strict=True):
+    for entry, values, broken in zip(links, trace.values[:, places], trace.broken[:, places], strict=True):
         entry |= {"values": _short(values), "broken": np.flatnonzero(broken).tolist()}
-    return {"t": trace.t[shown].tolist(), "links": links}
+    return {"t": trace.t[places].tolist(), "links": links}
 
 
 def _links(bound_curve: BoundCurve, trace: Trace, report: Report) -> list[dict[str, Any]]:
-    """The links as the proof of the catalogue has them, or as they were saved, without formulas, if it has others."""
-    bound, given = bounds[bound_curve.name], frozenset(report.constants[bound_curve.ball]) | INDEX_NAMES
+    """Return the links of the proof in the catalogue; if it has other links now, the saved ones without formulas."""
+    bound, names = bounds[bound_curve.name], frozenset(report.constants[bound_curve.ball]) | INDEX_NAMES
     observed = frozenset(symbol.name for symbol in bound.primitive.free_symbols)
-    for known in (given | {"rho", "sigma"}, given | {"rho"}, given | {"sigma"}, given, given | observed):
+    for known in (names | {"rho", "sigma"}, names | {"rho"}, names | {"sigma"}, names, names | observed):
         chain = bound.proof(known)
         if chain is not None and tuple(step.name for step in chain.links) == trace.links:
             return [theorems.link(step) for step in chain.links]

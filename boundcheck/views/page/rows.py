@@ -1,4 +1,4 @@
-"""The lines of a page: a bound for a method, with the rates of that method put in, and the code that evaluates it."""
+"""The rows of a page: a bound for a method, with the rates of the method, and the code that evaluates the bound."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from boundcheck.theory.kinds import BoundKind
 from boundcheck.theory.rates import RATES, SOLVER_RATES
 from boundcheck.theory.symbols import INDEX_NAMES, K, error, rho, sigma
 
-SHOWN_METHODS = ("itd", "aid-fp", "aid-cg")  # on a page without a problem
+SHOWN_METHODS = ("itd", "aid-fp", "aid-cg")  # methods with a drawn bound on a page without a problem
 FROM_A_RUN, SPECTRUM, DERIVATIVES, ANALYTIC = "from-a-run", "from-the-spectrum", "derivatives", "analytic"
 MEANS = "means"
 GROUPS: Mapping[str, str] = {
@@ -32,15 +32,15 @@ GROUPS: Mapping[str, str] = {
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One bound on one method. `code` is the bound that the page evaluates; its arguments come from controls."""
+    """One bound on one method. `code` is the bound that the page evaluates; its arguments are from controls."""
 
     method: str
     bound: Bound
     code: Bound
-    controls: Mapping[str, str]  # argument -> control
+    controls: Mapping[str, str]  # the control of each argument
     shown: bool
-    k: int | None = None  # of the run; None for k = t
-    fixed_arguments: Mapping[str, float] = field(default_factory=dict)  # arguments that no control moves
+    k: int | None = None  # the k of the run; None for k = t
+    fixed_arguments: Mapping[str, float] = field(default_factory=dict)  # arguments without a control
     fixed: list[float | None] | None = None  # the values of the run, if no code computes them
 
     def as_json(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class Row:
 
 
 def line(bound: Bound) -> str:
-    """How it is drawn: the paper's, ours, of other papers, or from a run."""
+    """Return the line style of a bound: of the paper, ours, of other papers, or from a run."""
     if bound.kind not in (BoundKind.A_PRIORI, BoundKind.FROM_SPECTRUM):
         return "posteriori"
     return {GRAZZI: "paper", BOUNDCHECK: "local"}.get(bound.reference.paper, "other")
@@ -69,7 +69,7 @@ def line(bound: Bound) -> str:
 def specialised(
     bound: Bound, method: str, lower: str = "contraction", given: frozenset[str] = frozenset(), truncated: bool = False
 ) -> Bound:
-    """The bound with ρ and σ of the method as defaults, and no default for what is `given`."""
+    """Return the bound with ρ and σ of the method as defaults, and without defaults for symbols in `given`."""
     rates: dict[sp.Symbol, str] = {}
     if bound.mentions(sigma) and method in SOLVER_RATES:
         rates[sigma] = SOLVER_RATES[method]
@@ -84,7 +84,7 @@ def specialised(
 
 
 def theory() -> list[Row]:
-    """A row for every bound of the catalogue and every method that it applies to."""
+    """Return a row for every bound of the catalogue and every method to which it applies."""
     entries = []
     for group in GROUPS:
         for bound in bounds.values():
@@ -107,7 +107,7 @@ def _groups(bound: Bound) -> tuple[str, ...]:
 
 
 def source(rows: Iterable[Row]) -> str:
-    """The JavaScript of all rows, each function once, in two tables by name."""
+    """Return the JavaScript of all rows: each function once, and two tables of the functions by name."""
     codes = {row.code.name: row.code for row in rows if row.fixed is None}
     text = "".join(code.javascript() for code in codes.values())
     text += "".join(javascript_conditions(code) for code in codes.values() if code.conditions)

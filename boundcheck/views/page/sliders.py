@@ -1,4 +1,4 @@
-"""The sliders of a page: symbol, meaning, scale and range of each constant, and which follow from others."""
+"""The sliders of a page: symbol, meaning, scale and range of each constant, and constants that follow from others."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ GROUPS = {
     "noise": "Noise and steps of stochastic iterations",
     "run": "From a run or from the spectrum",
 }
-# A page without a problem: the hump t·qᵗ of ITD stands out, and all conditions hold.
+# Values for a page without a problem, with a clear hump t·qᵗ of ITD; all conditions hold.
 USUAL = {"q": 0.95, "q_star": 0.9, "q_P": 0.95, "W": 2.0, "g_star": 0.5, "eps_w": 1e-4, "eps_v": 1e-4, "A_t_inv": 10.0}
 USUAL |= {"newton_t": 1e-3, "solve_error": 1e-3, "gap_t": 1e-3, "eps_g": 1e-6}
 USUAL |= {"m_1": 0.01, "m_2": 0.01, "V_star": 0.01, "sigma_1_grad": 0.01, "eta": 0.1, "beta": 25.0, "gamma": 1e5}
 USUAL |= {"mse_w": 0.01, "mse_v": 0.01}
-DECADES = 3  # on both sides of a value
-DEEPEST = 6  # decades that 1 − q reaches down
+DECADES = 3  # the range of a slider on both sides of a value
+DEEPEST = 6  # the least 1 − q of the slider of q is 10 to minus this power
 
 # κ, μ and α of optimally tuned gradient descent, from q and L
 TIES: Mapping[str, sp.Expr] = {
@@ -46,7 +46,7 @@ BACK = S_NORMAL  # q from κ
 
 
 def usual(names: Iterable[str]) -> dict[str, float]:
-    """Values to start from, in the order of the vocabulary."""
+    """Return the initial values of sliders, in the order of the vocabulary."""
     wanted = set(names)
     values = {name: USUAL.get(name, 1.0) for name in QUANTITIES if name in wanted}
     numbers: dict[sp.Symbol, float] = {q: values["q"], L: values.get("L", 1.0)}
@@ -70,7 +70,7 @@ def _group(name: str) -> str:
 
 
 def control(key: str, value: float, note: str = "", side: str = "") -> dict[str, Any]:
-    """`key` is the name of a symbol, with a ball after it where the constant has a value on each."""
+    """Return the data of a slider. `key` is the name of a symbol, followed by the ball if its values differ."""
     name = key.partition("@")[0]
     quantity = QUANTITIES[name]
     scale = {"key": key, "scale": "log", "low": -DECADES, "high": DECADES, "zero": not quantity.low_open, "base": 0.0}
@@ -99,12 +99,12 @@ def theory(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def tie() -> str:
-    """q and κ as they follow from each other, in LaTeX."""
+    """Return the relation between q and κ in LaTeX."""
     return f"{expression_latex(q)} = {expression_latex(BACK)}"
 
 
 def source() -> str:
-    """The JavaScript of what follows from what."""
+    """Return the JavaScript of the constants that follow from others."""
     functions = {f"tied_{name}": expression for name, expression in TIES.items()} | {"q_from_kappa": BACK}
     text = "".join(javascript_of(name, expression) for name, expression in functions.items())
     table = ", ".join(f'"{name}": tied_{name}' for name in TIES)

@@ -1,4 +1,4 @@
-"""What the words and letters of a page about minibatches mean."""
+"""The glossary of a page about minibatches."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ PARTS: Mapping[str, Mapping[str, str]] = {
 
 
 def as_html() -> str:
-    """The glossary as HTML, without scripts."""
+    """Return the glossary as HTML, without scripts."""
     return described(PARAGRAPHS, PARTS)

@@ -1,6 +1,6 @@
-"""A stochastic report as one HTML file: the verdict, what was measured, a figure, verdicts and constants.
+"""Write a stochastic report as one HTML file: the verdict, measurements, a figure, verdicts and constants.
 
-It needs neither network nor scripts; the only script is the button for dark colours.
+The page needs no network. Its only script is the button for dark colours.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ STYLES = """
 
 
 def write(path: str | PathLike[str], report: StochasticReport) -> Path:
-    """The page as a file, whole or not at all."""
+    """Write the page to a file, whole or not at all."""
     return write_whole(Path(path), html(report).encode())
 
 
 def html(report: StochasticReport) -> str:
-    """The page as text."""
+    """Return the page as text."""
     if not report.curves:
         raise InputError("the report has no curves to show; check at least one method")
     name, _, facts = words.title(report).partition(": ")
@@ -85,7 +85,7 @@ def _paragraphs(sentences: Iterable[str]) -> str:
 
 
 def _colours() -> str:
-    """The colours of methods on both grounds, as variables."""
+    """Return the colours of methods on light and dark backgrounds, as CSS variables."""
     styles = {**METHOD_STYLES, "other": OTHER}
     light = "".join(f"--{name}: {style.colour}; " for name, style in styles.items())
     dark = "".join(f"--{name}: {style.dark}; " for name, style in styles.items())
@@ -93,7 +93,7 @@ def _colours() -> str:
 
 
 def _figure(report: StochasticReport) -> str:
-    """The figure with the colours of the page, which may be light or dark."""
+    """Return the figure with the colours of the page, which may be light or dark."""
     text = canvas.content(stochastic_figures.errors(report), "svg").decode()
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text[text.index("<svg") :], flags=re.DOTALL)
     colours = {**GROUNDS, OTHER.colour.lower(): "var(--other)"}
@@ -104,7 +104,7 @@ def _figure(report: StochasticReport) -> str:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str], lead: int) -> str:
-    """A table that is a list of cards on a narrow screen; the first columns are their titles."""
+    """Return a table, which becomes a list of cards on a narrow screen. The `lead` first columns are their titles."""
     head = "".join(f'<th scope="col"{" class=number" if h in right else ""}>{escape(h)}</th>' for h in header)
     body = ""
     for row in rows:

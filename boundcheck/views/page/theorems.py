@@ -1,4 +1,4 @@
-"""A theorem as a page shows it: statement, assumptions and proof, all from the catalogue."""
+"""The data of a theorem for a page: statement, assumptions and proof, all from the catalogue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NORMS = frozenset(quantity.symbol for quantity in OBSERVABLES if "-" in quantity
 
 
 def described(bound: Bound) -> dict[str, Any]:
-    """`where` holds the lines below the inequality: the recursion, the shorthand and the defaults."""
+    """Return the data of a theorem. `where` has the lines below the inequality: the recursion and the definitions."""
     unless = [
         rf"{typeset.expression_latex(symbol)} = {typeset.expression_latex(value)}"
         for symbol, value in bound.defaults.items()
@@ -35,7 +35,7 @@ def described(bound: Bound) -> dict[str, Any]:
 
 
 def link(step: Link) -> dict[str, Any]:
-    """In the formula what is measured is in braces, so that no line ends inside a norm."""
+    """Return the data of a link. In its formula, measured quantities are in braces, so no line breaks inside a norm."""
     formula = typeset.expression_latex(step.formula)
     for symbol in step.formula.free_symbols & NORMS:
         formula = formula.replace(LATEX_NAMES[symbol], f"{{{LATEX_NAMES[symbol]}}}")

@@ -1,4 +1,4 @@
-"""What the user typed after `boundcheck bound`, read into numbers (never evaluated), and the answers to it."""
+"""Read the options of `boundcheck bound` as numbers (never as code), and evaluate the bound."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_POINTS = 10**6
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked of a bound, and the answers: nothing evaluated when no number was given."""
+    """The options of a request and the results; without numbers, nothing is evaluated."""
 
     constants: Constants
     rates: Mapping[str, str]
@@ -76,7 +76,7 @@ def _constants(items: Sequence[str], side: str) -> Constants:
 
 
 def _integers(name: str, text: str) -> np.ndarray:
-    """50, or 1,10,100, or 0:200:10 with both ends included."""
+    """Return the numbers of a text such as 50, or 1,10,100, or 0:200:10 with both ends included."""
     try:
         if ":" in text:
             start, stop, step = ([int(part) for part in text.split(":")] + [1])[:3]
@@ -106,7 +106,7 @@ def read(
     step: str = "",
     step_v: str = "",
 ) -> Request:
-    """Read the options and evaluate what they ask for."""
+    """Read the options, and compute the requested values and iterations."""
     constants, rates = _constants(set_, side), _pairs("--rate", rate)
     for name in rates:
         if name not in ("rho", "sigma"):
@@ -141,5 +141,5 @@ def read(
 
 
 def uses_k(theorem: Bound, rates: Mapping[str, str]) -> bool:
-    """Whether k matters: by itself, or through the rate of the linear solver."""
+    """Return whether the bound depends on k, by itself or through the rate of the linear solver."""
     return "k" in theorem.symbols or "sigma" in rates

@@ -1,4 +1,4 @@
-"""What every view in the terminal shares: the screen, progress and numbers."""
+"""Shared parts of the views in the terminal: the screen, progress and numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from boundcheck.views.terminal.long_work import LongWork
 
 
 class Screen(Console):
-    """A console that raises on a closed pipe; the command line handles it."""
+    """A console that raises BrokenPipeError on a closed pipe, which the command line handles."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -28,21 +28,21 @@ def progress(
     time_left: bool = False,
     shorter: Callable[[float], str] = lambda seconds: "make the problem smaller",
 ) -> Iterator[Progress]:
-    """A bar on stderr that says what is being done and how long it still takes; lines where there is no terminal.
+    """Show progress and the remaining time on stderr, as a bar on a terminal and else as lines.
 
     Parameters
     ----------
     quiet : bool
-        Show nothing. Work that would take days is refused all the same.
+        Whether to show nothing. Work that would take days is still refused.
     time_left : bool
-        Whether all reports are of one piece of work, of which the whole time is known.
+        Whether all reports are about one piece of work with a known total.
     shorter : callable (float) -> str
-        What to change about work that takes so many seconds, more than a day.
+        Returns advice for work that would take so many seconds, more than a day.
 
     Returns
     -------
     callable (what, done, of) -> None
-        The function to report to.
+        The progress callback.
     """
     console = Console(stderr=True, highlight=False)
     columns: list[ProgressColumn] = [TextColumn("{task.description:20s}"), BarColumn(20), TimeElapsedColumn()]
@@ -57,7 +57,7 @@ def progress(
         work = LongWork(say, console.is_terminal, shorter)
 
         def show(description: str, done: float, total: float) -> None:
-            known = time_left or total > 1  # for a single piece the time left is not known
+            known = time_left or total > 1  # for a single piece, the remaining time is not known
             left = None if time_left else work.hear(description, done, total)
             remaining = "" if left is None else f"about {duration(left)} left"
             bar.update(task, description=description, completed=done, total=total if known else None, left=remaining)

@@ -1,4 +1,4 @@
-"""What is said about long work: an estimate at its start, a sign of life, and a refusal of what takes days."""
+"""Messages about long work: an estimate of the time, regular messages, and a refusal of work that takes days."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from boundcheck.errors import InputError
 from boundcheck.progress import StageClock, duration
 
 LONG = 10.0  # seconds; a stage that takes longer is announced
-SIGN_OF_LIFE = 30.0  # seconds between two lines where there is no bar
+SIGN_OF_LIFE = 30.0  # seconds between two lines if there is no bar
 HOPELESS = 86400.0  # seconds; a stage that takes longer is refused
-EARLY = 300.0  # seconds in which a stage may be refused
+EARLY = 300.0  # a stage may be refused only in its first so many seconds
 
 
 @dataclass(eq=False)
 class LongWork:
-    """Listens to progress and says how long a stage takes.
+    """A listener to progress that says how long a stage takes.
 
     Parameters
     ----------
     say : callable (str) -> None
-        Gets a line for the user.
+        Called with a line for the user.
     bar : bool
-        Whether a bar shows what is done; if not, a line does so from time to time.
+        Whether a bar shows the progress; if not, lines are written from time to time.
     shorter : callable (float) -> str
-        What to change, given the seconds that the work would take.
+        Returns advice for work that would take so many seconds.
     now : callable () -> float
         The clock.
     """
@@ -41,7 +41,7 @@ class LongWork:
         self.clock, self.last_line = StageClock(self.now), self.now()
 
     def hear(self, what: str, done: float, of: float) -> float | None:
-        """Takes a report of progress; returns the seconds that are left of this stage, None if not known."""
+        """Take a report of progress; returns the remaining seconds of this stage, or None if not known."""
         left = self.clock.left(what, done, of)
         total = None if left is None else self.clock.elapsed + left
         if total is not None and total > HOPELESS and self.clock.elapsed < EARLY:

@@ -1,4 +1,4 @@
-"""Which constants stayed estimates, and which operation or line of the user's functions is why."""
+"""Sentences on constants that are estimates, with the operation or line of the user's functions that has no proof."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from boundcheck.constants import Constants
 
 
 def sentences(groups: Iterable[Constants]) -> list[str]:
-    """A sentence for each reason, with the constants that it is the reason of."""
+    """Return a sentence for each reason, with its constants."""
     reasons: dict[str, dict[str, None]] = {}
     for constants in groups:
         for constant in constants.values():

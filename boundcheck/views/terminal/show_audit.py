@@ -1,4 +1,4 @@
-"""`boundcheck audit`: how far off a hypergradient is and which part is wrong, for a person or for a program."""
+"""Output of `boundcheck audit`, as text or JSON: the error of a hypergradient, and the wrong part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DESCENT = {True: "yes", False: "no", None: "not known"}
 
 
 def as_json(about: Mapping[str, Any], audit: Audit) -> dict[str, Any]:
-    """Everything, with null for infinity; `about` says which problem it was."""
+    """Return the result as JSON, with None for infinity; `about` describes the problem."""
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -46,7 +46,7 @@ def _ends(enclosure: Enclosure) -> dict[str, float | None]:
 
 
 def show(about: Mapping[str, Any], audit: Audit, console: Console | None = None) -> None:
-    """The message, and the numbers below it."""
+    """Print the message, and the numbers below it."""
     console = console or Screen(highlight=False)
     console.print(f"[bold]{about['name']}[/bold]  d = {about['dim']}, n = {about['hdim']}, {about['dtype']}")
     good = audit.fault is None and audit.descent is True

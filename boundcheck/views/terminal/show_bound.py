@@ -1,4 +1,4 @@
-"""`boundcheck bound`: a theorem with its numbers, for a person or for a program."""
+"""Output of `boundcheck bound`, as text or JSON: a theorem with its numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_ROWS = 60
 
 
 def as_json(theorem: Bound, request: Request) -> dict[str, Any]:
-    """The theorem and the answers, without NaN or infinity."""
+    """Return the theorem and the results as JSON, without NaN or infinity."""
     content: dict[str, Any] = {
         "schema": SCHEMA,
         "version": __version__,
@@ -71,7 +71,7 @@ def as_json(theorem: Bound, request: Request) -> dict[str, Any]:
 
 
 def show(theorem: Bound, request: Request) -> None:
-    """The theorem as a person wants to read it."""
+    """Print the theorem and the results."""
     console = Screen(highlight=False)
     console.print(Text(f"{theorem.title}", style="bold"), Text(f"  {theorem.reference}", style="dim"))
     console.print()
@@ -95,7 +95,7 @@ def _indent(text: str, by: int = 2) -> str:
 
 
 def _equation(left: str, value: Any, sign: str) -> str:
-    """`left = value` with the sign on the middle line of a value that takes several."""
+    """Return `left = value`, with the sign on the middle line if the value has several lines."""
     lines = expression_text(value).split("\n")
     middle = len(lines) // 2
     return "\n".join(
@@ -108,9 +108,9 @@ def _show_recursion(console: Console, recursion: Recursion) -> None:
         recursion.state, recursion.start, recursion.first, recursion.step, strict=True
     ):
         name = QUANTITIES[symbol.name].text
-        shown = [("₀", start)] if str(start) != symbol.name.replace("_t", "_0") else []
-        shown += [("₁", first)] if first != step else []
-        for index, value in (*shown, ("ₜ₊₁", step)):
+        equations = [("₀", start)] if str(start) != symbol.name.replace("_t", "_0") else []
+        equations += [("₁", first)] if first != step else []
+        for index, value in (*equations, ("ₜ₊₁", step)):
             console.print(Text(_indent(_equation(f"{name}{index}", value, "="), 6)), soft_wrap=True)
 
 
@@ -131,8 +131,8 @@ def _show_symbols(console: Console, theorem: Bound, request: Request) -> None:
     table.add_column()
     optional = [s.name for s in theorem.defaults if s.name in request.constants]
     for name in (*theorem.symbols, *optional):
-        given = request.constants.get(name)
-        value = f"{given.value:g}" if given else request.rates.get(name, "")
+        constant = request.constants.get(name)
+        value = f"{constant.value:g}" if constant else request.rates.get(name, "")
         table.add_row(name, value, QUANTITIES[name].meaning)
     console.print(table)
     for rate_name in ("rho", "sigma"):
@@ -155,11 +155,11 @@ VALUE_WORDS = {
 def _show_answers(console: Console, request: Request, with_k: bool) -> None:
     if request.values is not None and request.t is not None:
         values = request.values.values
-        worth = VALUE_WORDS[request.values.side]
+        known = VALUE_WORDS[request.values.side]
         if request.values.side is Side.LOWER:
-            worth += ", ".join(request.values.weakest)
+            known += ", ".join(request.values.weakest)
         console.print(
-            Text("bound", style="bold"), Text(f"  {worth}{', rounded up' if request.values.rigorous else ''}")
+            Text("bound", style="bold"), Text(f"  {known}{', rounded up' if request.values.rigorous else ''}")
         )
         table = Table(box=None)
         ts = np.broadcast_to(request.t, values.shape)

@@ -1,4 +1,4 @@
-"""`boundcheck list`: the catalogue as rows, for a terminal or for JSON."""
+"""Output of `boundcheck list`: the catalogue as rows, for a terminal or for JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from boundcheck.views.terminal.console import Screen
 
 
 def rows(kind: str) -> list[dict[str, str]]:
-    """One row for each of the "bounds" or "methods"."""
+    """Return a row for each of the "bounds" or "methods"."""
     if kind == "bounds":
         return [
             {

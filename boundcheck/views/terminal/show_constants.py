@@ -1,4 +1,4 @@
-"""`boundcheck constants`: the constants of a problem and the step size to take, for a person or for a program."""
+"""Output of `boundcheck constants`, as text or JSON: the constants of a problem and the step size to use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from boundcheck.views.terminal.console import Screen
 if TYPE_CHECKING:
     from boundcheck.numerics.bilevel.problem import Problem
 
-WIDTH = 100  # columns at most for sentences, which are hard to read in longer lines
+WIDTH = 100  # the most columns for sentences; longer lines are hard to read
 
 
 def as_json(
@@ -34,7 +34,7 @@ def as_json(
     ball: str = BallKind.PAPER.value,
     local: Constants | None = None,
 ) -> dict[str, Any]:
-    """Everything, without NaN or infinity; explanations under "explain" if there are any."""
+    """Return the result as JSON, without NaN or infinity; explanations are under "explain"."""
     sizes = step_sizes.from_constants(constants)
     advice = _advice(problem, constants, ball, local)
     content = {
@@ -59,9 +59,9 @@ def show(
     verbose: bool = False,
     console: Console | None = None,
 ) -> None:
-    """What follows in sentences, then a table: name, value, how it is known; if `verbose` also meaning and source.
+    """Print sentences, and a table with name, value and how it is known; if `verbose`, also meaning and source.
 
-    `local` are the constants on the ball of the iterates, for the step size, where the others are of another ball.
+    If `constants` are on another ball, `local` has the constants on the ball of the iterates, for the step size.
     """
     console = console or Screen(highlight=False)
     console.print(f"[bold]{problem.name}[/bold]  d = {problem.d}, n = {problem.n}, {problem.dynamics.name}")
@@ -92,18 +92,18 @@ def _advice(problem: Problem, constants: Constants, ball: str, local: Constants 
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Print a paragraph, in lines that are not too long to read."""
+    """Print a paragraph in lines of at most WIDTH columns."""
     console.print(Text(text, style=style), width=min(console.width, WIDTH))
 
 
 def standing_of(constant: Constant) -> str:
-    """How a constant is known, with the probability if it is not certain."""
+    """Return how a constant is known, with the probability if it is not certain."""
     words, delta = in_words(constant.side, constant.name), constant.provenance.delta
     return f"{words}, 1 − {delta:g}" if constant.side is Side.HIGH_PROBABILITY and delta is not None else words
 
 
 def _contraction(constants: Constants, ball: str) -> str:
-    """Whether Φ contracts on the ball, and at w*, and the condition number."""
+    """Return a sentence on whether Φ contracts on the ball and at w*, with the condition number."""
     q, place = constants["q"], PLACES[BallKind(ball)]
     kappa, at_solution = constants.get("kappa"), constants.get("q_star")
     value = contraction(q.value, q.side)
@@ -124,7 +124,7 @@ def _style(constants: Constants) -> str:
 
 
 def _proved(constants: Constants) -> str:
-    """How many constants are proved, and which are not."""
+    """Return a sentence on how many constants are proved, and which are not."""
     names = [name for name in QUANTITIES if name in constants]
     probable = [name for name in names if constants[name].side is Side.HIGH_PROBABILITY]
     estimated = [name for name in names if not constants[name].is_safe and name not in probable]
@@ -151,7 +151,7 @@ def _row_style(constant: Constant) -> str:
 
 
 def _long_table(constants: Constants) -> Table:
-    """For each constant its value, and beside it how it is known, its meaning, and below that its source."""
+    """Return a table with the value of each constant, how it is known, its meaning, and its source."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
@@ -174,7 +174,7 @@ def _hints(console: Console, constants: Constants, verbose: bool) -> None:
 
 
 def show_steps(console: Console, constants: Constants, chosen: str | None) -> None:
-    """Print a line for each method whose step sizes follow from μ and L."""
+    """Print a line for each method with step sizes from μ and L."""
     sizes = step_sizes.from_constants(constants)
     if sizes is None:
         return

@@ -1,4 +1,4 @@
-"""`boundcheck check --verbose`: every bound of a report, the iterations, and where the proofs are loose."""
+"""Output of `boundcheck check --verbose`: every bound of a report, the iterations, and where the proofs are loose."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ STYLES = {
     Verdict.VIOLATED_PROBABLY: "bold red",
 }
 FLOORS = {"model": "from a model (only one precision available)"}
-SLACK_SHOWN = 5e-4  # slack beyond 1 that is not worth a line
-WIDE_TERMINAL = 105  # columns; in a narrower terminal the theorems are left out
-NARROW = 72  # below which columns are left out
+SLACK_SHOWN = 5e-4  # a link with a slack closer to 1 is not shown
+WIDE_TERMINAL = 105  # in terminals with fewer columns, the theorems are left out
+NARROW = 72  # in terminals with fewer columns, the largest ratio is left out too
 
 
 def show(report: Report, console: Console, trace_t: int | None = None) -> None:
-    """Each method with its bounds, what they ask for, and where the proofs are loose.
+    """Print each method with its bounds, the iterations that they need, and where the proofs are loose.
 
     The proofs are shown at `trace_t`, or at the last t above the floor.
     """
@@ -51,7 +51,7 @@ def show(report: Report, console: Console, trace_t: int | None = None) -> None:
 
 
 def _verdicts(report: Report, width: int) -> Table:
-    """The table of verdicts; a narrow terminal shows no theorems, a very narrow one no largest ratio."""
+    """Return the table of verdicts; in a narrow terminal without theorems, or also without the largest ratio."""
     without = ("theorem", "compared") * (width < WIDE_TERMINAL) + ("worst",) * (width < NARROW)
     headers = ("method", "bound", "theorem", "verdict", "best", "worst", "at end", "compared", "rate")
     table = Table(box=None, pad_edge=False, title="bound/error over t, and rates", title_justify="left")
@@ -79,21 +79,21 @@ def _verdicts(report: Report, width: int) -> Table:
 
 
 def _not_applicable(console: Console, report: Report) -> None:
-    """The reasons of verdicts, and the bounds that do not apply; each reason once."""
+    """Print the reasons of verdicts, and the bounds that do not apply; each reason once."""
     reasons: dict[str, list[str]] = defaultdict(list)
     for curve in report.curves.values():
         for bound in curve.bounds.values():
-            at_head = bound.verdict.is_violation or bound.verdict is Verdict.INCONCLUSIVE  # at the head
-            if bound.reason and not at_head:
-                silent = bound.verdict is Verdict.NOT_APPLICABLE
-                names = reasons[("not applicable: " if silent else "") + f"{{}}: {bound.reason}"]
+            is_above = bound.verdict.is_violation or bound.verdict is Verdict.INCONCLUSIVE  # reason printed above
+            if bound.reason and not is_above:
+                applies = bound.verdict is not Verdict.NOT_APPLICABLE
+                names = reasons[("" if applies else "not applicable: ") + f"{{}}: {bound.reason}"]
                 names += [bound.name] if bound.name not in names else []
     for reason, names in sorted(reasons.items(), key=lambda item: item[0].startswith("not applicable")):
         console.print(Text(reason.replace("{}", ", ".join(names), 1), style="dim"))
 
 
 def _iterations(report: Report) -> Table:
-    """For each accuracy that a run or a bound reaches: the t that was needed, and the smallest that is guaranteed."""
+    """Return a table with the t that was needed and the least guaranteed t, for each accuracy that is reached."""
     table = Table(box=None, pad_edge=False, title="iterations", title_justify="left", title_style="bold")
     table.add_column("error ≤", justify="right")
     for curve in report.curves.values():
@@ -112,13 +112,13 @@ def _iterations(report: Report) -> Table:
 
 
 def _least(curve: Curve, eps: float) -> int | None:
-    """The least t that a proved bound guarantees."""
+    """Return the least t that a proved bound guarantees."""
     steps = [b.asks.get(eps) for b in curve.bounds.values() if b.verdict is Verdict.HOLDS]
     return min((t for t in steps if t is not None), default=None)
 
 
 def _looseness(console: Console, report: Report, t: int | None) -> None:
-    """For each method the proof of the bound with its name, or else of its tightest bound, at t or at the last t."""
+    """Print for each method the proof of the bound with its name, or else of its tightest bound, at t or the last t."""
     for curve in report.curves.values():
         traced = [bound for bound in curve.applicable.values() if bound.trace is not None]
         named = [bound for bound in traced if bound.name == curve.method.partition(":")[0]]
@@ -135,7 +135,7 @@ def _looseness(console: Console, report: Report, t: int | None) -> None:
 
 
 def _falling(trace: Trace, place: int) -> Iterator[str]:
-    """A sentence for each link that makes the value smaller; in a proof no link may."""
+    """Yield a sentence for each link that makes the value smaller, which no link of a proof may do."""
     for i, name in enumerate(trace.links):
         slack, uses = trace.slacks[i, place], ", ".join(trace.uses[i])
         if i and slack < 1 - SLACK_SHOWN:
@@ -151,7 +151,7 @@ def _title(curve: Curve, bound: BoundCurve, trace: Trace, place: int) -> str:
 
 
 def _waterfall(trace: Trace, place: int, *, because: bool) -> Table:
-    """The proof at one t: the links that lose or break, the value after each, slack, and share of the whole."""
+    """Return the proof at one t as a table: links that lose or break, the value after each, slack, and share."""
     table = Table(box=None, pad_edge=False)
     for header in ("link", "value", "slack", "share", *(["because"] if because else [])):
         table.add_column(header, justify="left" if header in ("link", "because") else "right")

@@ -1,4 +1,4 @@
-"""`boundcheck constants --explain`: what each operation of the user's functions adds to a constant."""
+"""Output of `boundcheck constants --explain`: what each operation of the user's functions adds to a constant."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from boundcheck.views.terminal.console import Screen, number
 if TYPE_CHECKING:
     from boundcheck.numerics.bilevel.problem import Problem
 
-MOST_ROWS = 12  # rows; what adds less is counted
-ADDS, CENTRE = 8, 11  # columns of the two numbers
-INDENT = ADDS + CENTRE + 2  # of the notes below an operation
-SAME_VALUE = 1e-6  # largest relative difference at which two values count as the same
+MOST_ROWS = 12  # the most rows; smaller contributions are only counted
+ADDS, CENTRE = 8, 11  # the widths of the two columns of numbers
+INDENT = ADDS + CENTRE + 2  # the indent of notes below an operation
+SAME_VALUE = 1e-6  # values with a smaller relative difference count as the same
 LEGEND = "z is what an operation φ reads, over the ball; the weight is the derivative of the function by its result."
 
 
 def show(problem: Problem, explanations: Sequence[Explanation], file: str = "", console: Console | None = None) -> None:
-    """Each constant with its rows; `file` is the user's, from which lines are quoted."""
+    """Print each constant with its rows. Lines are quoted from `file`, the file of the user."""
     console = console or Screen(highlight=False)
     console.print(f"[bold]{problem.name}[/bold]  d = {problem.d}, n = {problem.n}, {problem.dynamics.name}")
     source = _UserLines(file)
@@ -62,7 +62,7 @@ def _show_one(console: Console, explanation: Explanation, source: _UserLines) ->
 
 
 def _title(explanation: Explanation) -> Text:
-    """The constant, its bound and its ball, and a better value if one is known."""
+    """Return the quantity, its bound and its ball, and a better value if one is known."""
     value, constant = explanation.value, explanation.constant
     relation = "≥" if "smallest" in explanation.quantity else "≤"
     title = Text(f"{explanation.quantity} {relation} {_number(value)}{_where(explanation.ball)}", style="bold")
@@ -119,7 +119,7 @@ def _row(console: Console, part: Contribution, quote: str) -> None:
 
 
 def _packed(pieces: Sequence[str], between: str, room: int) -> list[str]:
-    """Pieces in lines of at most `room` characters; a piece is broken only if it is longer than a line."""
+    """Pack pieces into lines of at most `room` characters; a piece is broken only if it is longer than a line."""
     lines = [""]
     for i, piece in enumerate(pieces):
         text = piece + between.rstrip() * (i < len(pieces) - 1)
@@ -135,7 +135,7 @@ def _indented(console: Console, lines: Sequence[str], style: str = "") -> None:
 
 
 class _UserLines:
-    """Lines of the user's file, as "mine.py:12" names them."""
+    """The lines of the user's file, by names such as "mine.py:12"."""
 
     def __init__(self, file: str) -> None:
         path = Path(file) if file else None
@@ -143,7 +143,7 @@ class _UserLines:
         self.lines = path.read_text(encoding="utf-8").splitlines() if path and path.is_file() else []
 
     def line(self, place: str) -> str:
-        """The text of a line; empty if it is of another file."""
+        """Return the text of a line; empty if it is in another file."""
         name, _, number_of_line = place.rpartition(":")
         if name != self.name or not number_of_line.isdigit() or not 0 < int(number_of_line) <= len(self.lines):
             return ""

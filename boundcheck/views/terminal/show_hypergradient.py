@@ -1,4 +1,4 @@
-"""`boundcheck hypergradient`: a hypergradient and its error, for a person or for a program."""
+"""Output of `boundcheck hypergradient`, as text or JSON: a hypergradient and its error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARTS = {"t": ("lower level", "t, the steps of the lower level"), "k": ("linear 
 
 
 def as_json(problem: Problem, g: AccurateHypergradient) -> dict[str, Any]:
-    """Everything, without NaN or infinity."""
+    """Return the result as JSON, without NaN or infinity."""
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -47,7 +47,7 @@ def as_json(problem: Problem, g: AccurateHypergradient) -> dict[str, Any]:
 
 
 def show(problem: Problem, g: AccurateHypergradient, console: Console | None = None) -> None:
-    """The relative error first, then what it took."""
+    """Print the relative error first, and then the cost."""
     console = console or Screen(highlight=False)
     console.print(
         f"[bold]{problem.name}[/bold]  d = {problem.d}, n = {problem.n}, ‖g‖ = {number(float(g.value.norm()))}"

@@ -1,4 +1,4 @@
-"""`boundcheck plan`: the t and k for an accuracy and the step size to take, for a person or for a program."""
+"""Output of `boundcheck plan`, as text or JSON: the t and k for an accuracy, and the step size to use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
-    """Everything, without NaN or infinity."""
+    """Return the plan as JSON, without NaN or infinity."""
     cheapest, run = plan.cheapest, plan.cheapest_run
     sizes = step_sizes.from_constants(plan.constants)
     return {
@@ -52,7 +52,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
 
 
 def memory(size: float) -> str:
-    """Bytes in the largest fitting unit."""
+    """Return bytes as text in a suitable unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.3g} {unit}"
@@ -61,7 +61,7 @@ def memory(size: float) -> str:
 
 
 def show(plan: Plan, console: Console | None = None, *, verbose: bool = False) -> None:
-    """The cheapest t and k in a sentence, a row for each method, the step to take, and what to do next."""
+    """Print the cheapest t and k in a sentence, a row for each method, the step size to use, and what to do next."""
     console = console or Screen(highlight=False)
     p = plan.problem
     console.print(f"[bold]{p.name}[/bold]  d = {p.d}, n = {p.n}, {p.dynamics.name}")
@@ -86,7 +86,7 @@ def show(plan: Plan, console: Console | None = None, *, verbose: bool = False) -
 
 
 def sentence(plan: Plan) -> str:
-    """The cheapest t and k, how they are known, and which were enough in a run."""
+    """Return a sentence on the cheapest t and k, how they are known, and which were enough in a run."""
     goal, best, run = f"For an error of at most {accuracy(plan)}", plan.cheapest, plan.cheapest_run
     if best is not None and best.side is not Side.LOWER:
         known = standing(best.side)
@@ -102,18 +102,18 @@ def sentence(plan: Plan) -> str:
 
 
 def accuracy(plan: Plan) -> str:
-    """The accuracy, absolute and relative."""
+    """Return the accuracy as text, absolute and relative."""
     share = "" if plan.rtol is None else f" ({percent(plan.rtol)} of ‖∇f‖)"
     return f"{plan.eps:.4g}{share}"
 
 
 def steps(of: Guarantee | Need) -> str:
-    """As in "t = 40 and k = 12"."""
+    """Return the steps as text, as in "t = 40 and k = 12"."""
     return f"t = {of.t}" if of.k is None else f"t = {of.t} and k = {of.k}"
 
 
 def _table(plan: Plan) -> Table:
-    """A row for each method: the t and k to take, their cost, how they are known, and those that a run needed."""
+    """Return a row for each method: t, k, their cost, how they are known, and the t and k that a run needed."""
     table = Table(box=None, pad_edge=False)
     table.add_column("method", no_wrap=True)
     for header in ("t", "k", "cost"):
@@ -138,11 +138,11 @@ def _numbers(of: Guarantee | Need | None) -> tuple[str, str, str]:
 
 
 def _remarks(plan: Plan) -> list[str]:
-    """Why some methods have no guarantee or no row, and what would give them one."""
+    """Return sentences on why methods have no guarantee or no row, and what to do."""
     lines: dict[str, list[str]] = {}
     for method, reason in plan.silent.items():
         short = reason.removeprefix(f"{method}: ").removeprefix("no bound applies; ")
-        name, _, rest = short.partition(": ")  # that of the bound
+        name, _, rest = short.partition(": ")  # the name of the bound
         lines.setdefault(rest.split(";")[0] if name.startswith(method) and rest else short, []).append(method)
     remarks = [
         reason if reason.startswith(methods[0]) else f"No guarantee for {', '.join(methods)}: {reason}."
@@ -159,18 +159,18 @@ def _remarks(plan: Plan) -> list[str]:
 
 
 def _wanted(g: Guarantee) -> str:
-    """What a bound with estimated constants lacks."""
+    """Return what a bound with estimated constants needs."""
     if g.doubt:
         return g.doubt
     names = ", ".join(g.estimated) or "a constant"
     verb = "is" if len(g.estimated) == 1 else "are"
-    given = " ".join(f"--know {name}=…" for name in g.estimated)
-    remedy = f"; give values that you can prove, with {given}" if given else ""
+    options = " ".join(f"--know {name}=…" for name in g.estimated)
+    remedy = f"; give values that you can prove, with {options}" if options else ""
     return f"{names} {verb} estimated, and {g.bound} needs a proved value{remedy}"
 
 
 def _missed(plan: Plan, g: Guarantee) -> str:
-    """A guarantee that a run has missed: rounding, or a wrong constant."""
+    """Return a sentence on a guarantee that a run has missed, because of rounding or a wrong constant."""
     dtype, error = str(plan.problem.dtype).removeprefix("torch."), g.error or math.nan
     rounding = f"rounding in {dtype} may leave as much as {plan.floor:.0e}; ask for a larger eps"
     wrong = f"more than rounding ({plan.floor:.0e} at most); boundcheck check says which constant is wrong"
@@ -178,7 +178,7 @@ def _missed(plan: Plan, g: Guarantee) -> str:
 
 
 def _everything(console: Console, plan: Plan) -> None:
-    """The t and k of every bound, the memory and error of each guarantee, step sizes, the floor."""
+    """Print the t and k of every bound, the memory and error of each guarantee, step sizes and the rounding floor."""
     if plan.offers:
         console.print("\n[bold]t and k required by each bound[/bold]")
         table = Table(box=None, pad_edge=False)

@@ -1,4 +1,4 @@
-"""`boundcheck check`: the answer on one screen; with `--verbose` every bound and proof as well."""
+"""Output of `boundcheck check`: the answer on one screen; with `--verbose`, also every bound and proof."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from boundcheck.report.summary import BestBound, Course, MethodSummary
 from boundcheck.views.terminal import not_proved, show_details
 from boundcheck.views.terminal.console import Screen, number
 
-WIDTH = 100  # of the text without a terminal
-MOST_REASONS = 2  # on the first screen
-WIDE = 110  # columns from which the table has all its columns
-NARROW = 76  # columns below which it has the fewest
+WIDTH = 100  # the width of the text without a terminal
+MOST_REASONS = 2  # the most reasons on the first screen
+WIDE = 110  # in terminals with at least so many columns, the table has all columns
+NARROW = 76  # in terminals with fewer columns, the table has the fewest columns
 LEGEND = (
     "t: lower-level steps (k: steps of the linear solver, as many). angle: between g and ∇f. "
     "tight: within 10 times the error; loose: within 1000; vacuous: beyond."
 )
-COURSES = {  # of one method, and of several
+COURSES = {  # the words for one method, and for several methods
     Course.CONVERGES: ("converges", "converge"),
     Course.FALLS: ("has an error below that at the start", "have errors below those at the start"),
     Course.ROUNDING: ("has converged", "have converged"),
@@ -34,7 +34,7 @@ COURSES = {  # of one method, and of several
 
 
 def as_text(report: Report, width: int = WIDTH, verbose: bool = False) -> str:
-    """The terminal view without colours."""
+    """Return the output in the terminal as text, without colours."""
     out = io.StringIO()
     console = Console(file=out, width=width, highlight=False, color_system=None)
     show(report, console, verbose=verbose)
@@ -49,9 +49,9 @@ def show(
     trace_t: int | None = None,
     source: str = "",
 ) -> None:
-    """The answer, a row for each method, and what to do next; with `verbose` everything else too.
+    """Print the answer, a row for each method, and what to do next; with `verbose`, also everything else.
 
-    `source` is the problem as the user named it on the command line.
+    `source` is the name of the problem on the command line.
     """
     console = console or Screen(highlight=False)
     _answer(console, report)
@@ -87,7 +87,7 @@ def _answer(console: Console, report: Report) -> None:
 
 
 def _errors(report: Report) -> Text:
-    """Whether the run converges and how large the error is, in one sentence each."""
+    """Return sentences on whether the run converges and how large the error is."""
     methods = report.summary.methods
     text = Text()
     for course in dict.fromkeys(m.course for m in methods):
@@ -108,7 +108,7 @@ def _errors(report: Report) -> Text:
 
 
 def _descent(report: Report) -> str:
-    """For which methods −g is a descent direction."""
+    """Return a sentence on the methods for which −g is a descent direction."""
     methods = report.summary.methods
     where = " at the first λ" if report.samples > 1 else ""
     known = f"({methods[0].known}, by comparison with an accurate ∇f{where})"
@@ -132,7 +132,7 @@ def _size(method: MethodSummary) -> str:
 
 
 def _steps(report: Report) -> str | None:
-    """The cheapest number of steps for 1%, measured and proved."""
+    """Return a sentence on the least steps for an error of 1%, measured and proved."""
     methods = report.summary.methods
     needs = [m for m in methods if m.steps.needed is not None]
     proofs = [m for m in methods if m.steps.guaranteed is not None]
@@ -146,7 +146,7 @@ def _steps(report: Report) -> str | None:
 
 
 def _cheapest(methods: Sequence[MethodSummary]) -> str:
-    """What the cheapest method needs; of all that may be the cheapest, where that is an estimate."""
+    """Return what the cheapest method needs; for estimates, what all methods need that may be the cheapest."""
     best, *others = methods
     if best.steps.measured:
         return f"{best.method} needs {_t_and_k(best, best.steps.needed)} (measured)"
@@ -162,7 +162,7 @@ def _t_and_k(method: MethodSummary, t: int | None) -> str:
 
 
 def _methods(report: Report, width: int) -> Table:
-    """A row for each method: error, angle, steps for 1%, and the best bound; a wide terminal shows more of them."""
+    """Return a table with a row for each method: error, angle, steps for 1%, best bound; more if it is wide."""
     wide, narrow = width >= WIDE, width < NARROW
     table = Table(box=None, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
     table.add_column("method", no_wrap=True, style="bold")
@@ -195,7 +195,7 @@ def _grade(best: BestBound) -> str:
 
 
 def _blocked(report: Report) -> Iterator[str]:
-    """Why no bound of a method is proved, each reason once; then the operation or line that has no proof."""
+    """Yield why no bound of a method is proved, each reason once; then the operations or lines without a proof."""
     reasons: dict[str, list[str]] = {}
     for m in report.summary.methods:
         if m.blocked:
@@ -207,7 +207,7 @@ def _blocked(report: Report) -> Iterator[str]:
 
 
 def _as_asked(step: str, source: str) -> str:
-    """A piece of advice; a step size with where it is given: an option of a built-in problem, or the user's code."""
+    """Return a piece of advice; for a step size, with the place to set it: an option, or the user's code."""
     if not step.startswith("Take step_size="):
         return step
     if source and ".py:" not in source:

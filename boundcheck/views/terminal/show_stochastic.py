@@ -1,4 +1,4 @@
-"""`boundcheck check --method sid`: mean square error, bias and variance under their bounds, on one screen."""
+"""Output of `boundcheck check --method sid`: mean square error, bias and variance with their bounds, on one screen."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from boundcheck.views.terminal import not_proved
 from boundcheck.views.terminal.console import Screen
 from boundcheck.views.terminal.show_details import STYLES
 
-WIDTH = 100  # of the text without a terminal
-WIDE = 96  # columns from which the table has the value of the bound
-FEW = 2  # methods of which every quantity is shown on the first screen
-MOST_ADVICE = 3  # on the first screen
-MOST_REASONS = 2  # why constants are not proved, on the first screen
+WIDTH = 100  # the width of the text without a terminal
+WIDE = 96  # in terminals with at least so many columns, the table has the value of the bound
+FEW = 2  # with more methods than this, the first screen has only the main quantities
+MOST_ADVICE = 3  # the most advice on the first screen
+MOST_REASONS = 2  # the most reasons on the first screen why constants are not proved
 LEGEND = "E, V: mean and variance over runs, at the last point. ×: bound/estimate."
 
 
 def as_text(report: StochasticReport, width: int = WIDTH, verbose: bool = False) -> str:
-    """The terminal view without colours."""
+    """Return the output in the terminal as text, without colours."""
     out = io.StringIO()
     console = Console(file=out, width=width, highlight=False, color_system=None)
     show(report, verbose, console=console)
@@ -37,9 +37,9 @@ def as_text(report: StochasticReport, width: int = WIDTH, verbose: bool = False)
 
 
 def show(report: StochasticReport, verbose: bool = False, source: str = "", *, console: Console | None = None) -> None:
-    """The answer, a row for each measured quantity, and what to do next; with `verbose` everything else too.
+    """Print the answer, a row for each measured quantity, and what to do next; with `verbose`, also everything else.
 
-    `source` is the problem as the user named it on the command line.
+    `source` is the name of the problem on the command line.
     """
     console = console or Screen(highlight=False)
     _answer(console, report)
@@ -69,7 +69,7 @@ def _answer(console: Console, report: StochasticReport) -> None:
 
 
 def _quantities(report: StochasticReport, width: int) -> Table:
-    """The measured quantities at the last point, each with its best bound; of many methods the main ones only."""
+    """Return the measured quantities at the last point with their best bounds; for many methods only the main ones."""
     wide, several = width >= WIDE, len(report.curves) > 1
     table = Table(box=None, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0))
     table.add_column("quantity", no_wrap=True)
@@ -110,7 +110,7 @@ def _next_steps(console: Console, report: StochasticReport, verbose: bool, sourc
 
 
 def _details(console: Console, report: StochasticReport) -> None:
-    """Every bound, every point and every constant."""
+    """Print every bound, every point and every constant."""
     for curve in report.curves.values():
         if any(bound.applies for bound in curve.bounds.values()):
             console.print()
@@ -131,7 +131,7 @@ def _details(console: Console, report: StochasticReport) -> None:
 
 
 def _bounds(curve: StochasticCurve, width: int) -> Table:
-    """Every bound that applies: bound/estimate over the points, and its verdict."""
+    """Return a table of the bounds that apply: bound/estimate over the points, and the verdict."""
     table = _titled(f"{curve.method}: bound/estimate over all points")
     for title in ("bound", *(["theorem"] if width >= WIDE else []), "of"):
         table.add_column(title, no_wrap=title != "theorem")
@@ -151,7 +151,7 @@ def _bounds(curve: StochasticCurve, width: int) -> Table:
 
 
 def _points(curve: StochasticCurve) -> Table:
-    """The estimates and their intervals at every point."""
+    """Return a table of the estimates and their intervals at every point."""
     table = _titled(f"{curve.method}: estimates and intervals at every point")
     table.padding = (0, 1, 0, 0)
     for title in ("t", "k"):

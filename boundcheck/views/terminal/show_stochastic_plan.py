@@ -1,4 +1,4 @@
-"""`boundcheck plan --method sid`: the steps, t, k and batch for a mean square error."""
+"""Output of `boundcheck plan --method sid`: the steps, t, k and batch for a mean square error."""
 
 from __future__ import annotations
 

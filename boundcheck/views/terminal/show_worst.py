@@ -1,4 +1,4 @@
-"""`boundcheck worst`: the worst instance for a person to read."""
+"""Output of `boundcheck worst`: the worst instance as text."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ SHOWN_CONSTANTS = (
 
 
 def show(worst: Worst, console: Console | None = None, out: str = "", run_with: str = "") -> None:
-    """The ratio first, then the terms and constants at the instance, then what was tried.
+    """Print the ratio, then the terms and constants at the instance, and then the effort of the search.
 
-    `out` is the folder that the instance was written to, and `run_with` the command that runs it from there.
+    `out` is the folder of the written instance, and `run_with` the command that runs it.
     """
     console = console or Screen(highlight=False)
     target, family = worst.target, worst.found.family

@@ -1,4 +1,4 @@
-"""How close proved bounds come to the error, by kind of bound: one table for all methods of a report."""
+"""A table of the ratio of proved bounds to the error, by kind of bound, for all methods of a report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENCLOSURE = "a posteriori, from a better solution"
 
 
 class TightnessLine(NamedTuple):
-    """bound/error of the best bound of a kind over all t above the floor; the largest is that of the bound `where`."""
+    """bound/error of the best bound of a kind over all t above the floor; `where` is the bound with the largest."""
 
     kind: str
     least: float
@@ -30,7 +30,7 @@ class TightnessLine(NamedTuple):
 
 
 def lines(report: Report, curve: Curve) -> Iterator[TightnessLine]:
-    """A line for each kind that has a proved bound, and one for the enclosure if the reference is certified."""
+    """Yield a line for each kind that has a proved bound, and one for the enclosure if the reference is certified."""
     above = (curve.errors > curve.floor) & np.isfinite(curve.errors)  # a run that diverges may overflow
     for kind in KINDS:
         ratio = np.where(above, curve.certified(kind) / np.where(above, curve.errors, 1.0), np.nan)
@@ -46,7 +46,7 @@ def lines(report: Report, curve: Curve) -> Iterator[TightnessLine]:
 
 
 def show(console: Console, report: Report) -> None:
-    """Print the table, and nothing where no bound is proved."""
+    """Print the table, or nothing if no bound is proved."""
     table = Table(box=None, pad_edge=False, title="best proved bound/error over t", title_justify="left")
     table.title_style = "bold"
     for title in ("method", "kind", "best", "worst", "bound"):

@@ -1,4 +1,4 @@
-"""The results of `eqm` and `conv-eqm` beside what the paper claims."""
+"""Compare the results of `eqm` and `conv-eqm` with the claims of the paper."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from boundcheck.paper.equilibrium.views.summary import (  # fmt: skip
 
 CAPTION, TEXT, END = "caption of Figure 2", "section 4.2", "conclusions"
 APPENDIX, CONV_CAPTION = "appendix C.3", "caption of Figure 3"
-SAME_ACCURACY = 0.01  # accuracies that differ by less cannot be told apart in a figure
+SAME_ACCURACY = 0.01  # a smaller difference of accuracies cannot be seen in a figure
 
 
 def dense(settings: Settings, results: Mapping[str, Any]) -> Outcome:
@@ -52,7 +52,7 @@ def convolutional(settings: Settings, results: Mapping[str, Any]) -> Outcome:
 
 
 def _cut(settings: Settings, claims: Sequence[Claim]) -> list[Claim]:
-    """Each claim with how far from the published setting the runs were."""
+    """Return the claims with a note on how the settings differ from the published ones."""
     if not settings["quick"]:
         return list(claims)
     cut = f"quick: {settings['size']} images and {settings['steps']} steps, not 5000 and 1500"
@@ -126,7 +126,7 @@ def _regulariser(data: Data) -> Claim:
 
 
 def worst_accuracy(ends: Data) -> float:
-    """Of all runs; 0 where one left the finite numbers."""
+    """Return the least accuracy of all runs; 0 if the numbers of a run are not finite."""
     return float(np.where(ends["diverged"], 0.0, ends["accuracy"]).min())
 
 
@@ -161,9 +161,9 @@ def _fp_best(data: Data) -> Claim:
 
 
 def _fp_unreliable(data: Data) -> Claim:
-    held = steady(data["sensitivity"][line("aid-fp", False)])
+    is_steady = steady(data["sensitivity"][line("aid-fp", False)])
     claim = "without projection FP does not converge reliably for all step sizes"
-    return Claim(claim, APPENDIX, "yes", ranges(data, False), "", _reading(data), not bool(held.all()))
+    return Claim(claim, APPENDIX, "yes", ranges(data, False), "", _reading(data), not bool(is_steady.all()))
 
 
 def _smaller_step(settings: Settings, data: Data) -> Claim:

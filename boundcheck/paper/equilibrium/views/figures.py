@@ -1,6 +1,6 @@
-"""The figures of `eqm` and `conv-eqm` in the layout of the paper: four panels in a row, † without projection.
+"""Draw the figures of `eqm` and `conv-eqm` in the layout of the paper: four panels in a row; † is without projection.
 
-Colours are those of `method_style`, the same as in every other figure, and not those of the paper.
+Colours are from `method_style`, as in all other figures, not from the paper.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ LINES: dict[str, tuple[str, str, Any]] = {
 }
 DAGGER = "†: without projection, so Φ need not be a contraction. AID-CGN is the paper's CG, on the normal equations"
 MEAN = "line: mean over the seeds; shaded: from the least to the largest"
-THICK = {"aid-fp-projected": 3.0, "aid-cgn-projected": 1.9, "itd-projected": 0.9}  # so that those below are seen
-LARGE = {"aid-fp-projected": 7.0, "aid-cgn-projected": 5.0, "itd-projected": 3.4}  # points, likewise
+THICK = {"aid-fp-projected": 3.0, "aid-cgn-projected": 1.9, "itd-projected": 0.9}  # widths, so that all lines are seen
+LARGE = {"aid-fp-projected": 7.0, "aid-cgn-projected": 5.0, "itd-projected": 3.4}  # sizes of points, likewise
 LOST = "a run left the finite numbers"
-WIDTH, HEIGHT, GAP, FOOT = 2.1, 1.9, 0.62, 0.42  # of a panel, inches
+WIDTH, HEIGHT, GAP, FOOT = 2.1, 1.9, 0.62, 0.42  # a panel, the space beside and below it, in inches
 PANELS = {
     "objective": "training objective $f_t(\\lambda_s)$",
     "accuracy": "test accuracy, %",
@@ -38,7 +38,7 @@ PANELS = {
 
 
 def panels(data: Mapping[str, Any]) -> Figure:
-    """Mean over the seeds, and the range from the least to the largest; a mean ends where one of the runs does."""
+    """Draw the mean and the range over the seeds. A mean ends where the first of the runs ends."""
     figure = Figure(figsize=(WIDTH, HEIGHT))
     axes_in_row = [_over_steps(figure, data, quantity) for quantity in ("objective", "accuracy", "hypergradient")]
     axes_in_row.append(_sensitivity(figure, data))
@@ -63,9 +63,9 @@ def _over_steps(figure: Figure, data: Mapping[str, Any], quantity: str) -> Axes:
     axes = canvas.panel(figure, PANELS[quantity], "step $s$")
     canvas.over_t(axes, data["steps"])
     scale = 100 if quantity == "accuracy" else 1
-    every = {name: scale * data["curves"][name][quantity] for name in LINES}
-    _vertical(axes, quantity, np.stack(list(every.values())))
-    for name, values in every.items():
+    curves = {name: scale * data["curves"][name][quantity] for name in LINES}
+    _vertical(axes, quantity, np.stack(list(curves.values())))
+    for name, values in curves.items():
         has_values = np.isfinite(values).any(axis=0)
         _line(axes, name, data["steps"][has_values], values[:, has_values].T)
         ended = data["sensitivity"][name]["diverged"][list(data["step_sizes"]).index(_size(data, name))].any()
@@ -76,12 +76,12 @@ def _over_steps(figure: Figure, data: Mapping[str, Any], quantity: str) -> Axes:
 
 
 def _size(data: Mapping[str, Any], name: str) -> float:
-    """The step size that the curves of this name are drawn at."""
+    """Return the step size of the curves of this name."""
     return float(data["shown"][name.rpartition("-")[2]])
 
 
 def _cross(axes: Axes, name: str, x: np.ndarray, y: np.ndarray) -> None:
-    """Where a run left the finite numbers."""
+    """Mark the point at which a run left the finite numbers."""
     if len(x):
         style: dict[str, Any] = {"ls": "none", "marker": "x", "ms": 5, "color": LINES[name][1], "clip_on": False}
         axes.plot(x, y, gid=f"{name} lost", zorder=4, **style)
@@ -93,9 +93,9 @@ def _sensitivity(figure: Figure, data: Mapping[str, Any]) -> Axes:
     axes = canvas.panel(figure, PANELS["sensitivity"], r"step size $\zeta$")
     sizes = data["step_sizes"]
     canvas.log_axis(axes, "x", *canvas.extent([sizes], room=1.2, least=12))
-    every = {name: 100 * data["sensitivity"][name]["accuracy"] for name in LINES}
-    _vertical(axes, "accuracy", np.stack(list(every.values())))
-    for name, values in every.items():
+    accuracies = {name: 100 * data["sensitivity"][name]["accuracy"] for name in LINES}
+    _vertical(axes, "accuracy", np.stack(list(accuracies.values())))
+    for name, values in accuracies.items():
         _line(axes, name, sizes, values, marker="o")
         lost = sizes[data["sensitivity"][name]["diverged"].any(axis=1)]
         _cross(axes, name, lost, np.full(len(lost), axes.get_ylim()[0]))
@@ -103,13 +103,13 @@ def _sensitivity(figure: Figure, data: Mapping[str, Any]) -> Axes:
 
 
 def _one_size(figure: Figure, data: Mapping[str, Any]) -> Axes:
-    """With a single step size there is nothing to compare over: one place for each method instead."""
+    """Draw one place for each method, if there is a single step size."""
     axes = canvas.panel(figure, PANELS["sensitivity"], rf"all with step size $\zeta={data['step_sizes'][0]:g}$")
-    every = {name: 100 * data["sensitivity"][name]["accuracy"] for name in LINES}
+    accuracies = {name: 100 * data["sensitivity"][name]["accuracy"] for name in LINES}
     axes.set_xlim(-0.6, len(LINES) - 0.4)
-    _vertical(axes, "accuracy", np.stack(list(every.values())))
+    _vertical(axes, "accuracy", np.stack(list(accuracies.values())))
     below = canvas.moved(axes, axes.get_xaxis_transform(), 0, -canvas.TICK)
-    for place, (name, values) in enumerate(every.items()):
+    for place, (name, values) in enumerate(accuracies.items()):
         label, colour, _ = LINES[name]
         axes.vlines(
             place, np.nanmin(values, initial=100.0), np.nanmax(values, initial=0.0), color=colour, lw=3, alpha=0.3
@@ -123,11 +123,11 @@ def _one_size(figure: Figure, data: Mapping[str, Any]) -> Axes:
 
 
 def _line(axes: Axes, name: str, x: np.ndarray, values: np.ndarray, marker: str = "") -> None:
-    """The mean of each row of values over x where none is missing, and the range of those that are there."""
+    """Draw the mean of each row of values over x if no value is missing, and the range of the finite values."""
     label, colour, dashes = LINES[name]
-    some = np.isfinite(values).any(axis=1)
-    low, high = np.nanmin(values[some], axis=1), np.nanmax(values[some], axis=1)
-    axes.fill_between(x[some], low, high, color=colour, alpha=0.18, lw=0)
+    has_values = np.isfinite(values).any(axis=1)
+    low, high = np.nanmin(values[has_values], axis=1), np.nanmax(values[has_values], axis=1)
+    axes.fill_between(x[has_values], low, high, color=colour, alpha=0.18, lw=0)
     style: dict[str, Any] = {"color": colour, "ls": dashes, "lw": THICK.get(name, 1.2), "label": label, "gid": name}
     axes.plot(x, values.mean(axis=1), marker=marker, ms=LARGE.get(name, 2.2), **style)
 

@@ -1,4 +1,4 @@
-"""What the paper says of the picture of state maps, beside ours."""
+"""Compare our state maps with the paper's description of its picture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from boundcheck.engine.experiment import Claim, Outcome, Settings
 from boundcheck.paper.equilibrium.views import states_figures
 
 CAPTION = "caption of Figure 4"
-INVISIBLE_DISTANCE = 0.05  # of ‖w_t − w‖/‖w‖ that a picture does not show
+INVISIBLE_DISTANCE = 0.05  # a smaller ‖w_t − w‖/‖w‖ cannot be seen in a picture
 
 
 def outcome(settings: Settings, result: Mapping[str, Any], data: Mapping[str, Any]) -> Outcome:

@@ -1,4 +1,4 @@
-"""The state maps in the layout of the paper: for each digit a row a filter, a column an iteration, black where 0."""
+"""Draw state maps in the layout of the paper: for each digit, rows are filters, columns iterations, and black is 0."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = 0.42  # the height of the colour key, inches
 
 
 def maps(states: np.ndarray, images: np.ndarray, digits: Sequence[int]) -> Figure:
-    """`states` is digits × iterations × filters × side × side."""
+    """Draw the maps of `states`, which has the shape digits × iterations × filters × side × side."""
     count, times, filters = states.shape[:3]
     side = round(images.shape[1] ** 0.5)
     block = TITLE + filters * CELL + FOOT
@@ -47,7 +47,7 @@ def maps(states: np.ndarray, images: np.ndarray, digits: Sequence[int]) -> Figur
 
 
 def _key(figure: Figure, left: float, height: float) -> None:
-    """Which colour is which number, as a part of the largest entry of each digit."""
+    """Draw the colour key, as fractions of the largest entry of each digit."""
     axes = figure.add_axes((0, 0, 1, 1))
     canvas.place(axes, left + 0.5, height - KEY + 0.1, 2.0, 0.12)
     axes.imshow(np.linspace(-1, 1, 201)[None, :], cmap=COLOURS, aspect="auto", extent=(-1, 1, 0, 1))
@@ -61,7 +61,7 @@ def _key(figure: Figure, left: float, height: float) -> None:
 
 
 def mosaic(of_one: np.ndarray) -> np.ndarray:
-    """All maps of a digit as one image, NaN (which is drawn white) between them."""
+    """Return all maps of a digit as one image, separated by NaN, which is drawn white."""
     times, filters, side, _ = of_one.shape
     step = side + BETWEEN
     picture = np.full((filters * step - BETWEEN, times * step - BETWEEN), np.nan)

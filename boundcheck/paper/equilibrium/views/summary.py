@@ -1,4 +1,4 @@
-"""Of the runs of `eqm` and `conv-eqm`: curves, how each step size ended, and whether Φ was a contraction."""
+"""Summarise the runs of `eqm` and `conv-eqm`: curves, the end for each step size, and whether Φ was a contraction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from boundcheck.engine.experiment import Settings
 from boundcheck.paper.equilibrium.training import METHODS, PROJECTED, SETTLED, TrainingRow, key_of
 
 Data = Mapping[str, Any]
-UNSTABLE_RANGE = 0.05  # range of test accuracy over seeds from which a step size counts as unstable
+UNSTABLE_RANGE = 0.05  # a step size with a larger range of test accuracies over seeds counts as unstable
 
 
 def seeds_of(settings: Settings) -> range:
@@ -23,43 +23,44 @@ def line(method: str, projected: bool) -> str:
 
 
 def label(name: str) -> str:
-    """FP, or FP† without projection, as in the paper."""
+    """Return the label as in the paper: FP, or FP† without projection."""
     method, _, kind = name.rpartition("-")
     return METHODS[method] + ("" if kind == "projected" else "†")
 
 
 def summary(settings: Settings, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Curves at the step sizes shown, seeds × steps; and of all step sizes, sizes × seeds, how the runs ended."""
+    """Return curves (seeds × steps) at the step sizes of the figure, and the end of all runs (step sizes × seeds)."""
     sizes, last = settings["step_sizes"], settings["steps"] + 1
     data: dict[str, Any] = {"steps": np.arange(last), "curves": {}, "sensitivity": {}, "step_sizes": np.array(sizes)}
     for projected, kind in PROJECTED.items():
         for method in METHODS:
             runs = [[results[key_of(method, projected, z, i)] for i in seeds_of(settings)] for z in sizes]
-            shown = runs[sizes.index(settings["shown"][kind])]
+            runs_of_figure = runs[sizes.index(settings["shown"][kind])]
             name = line(method, projected)
             data["curves"][name] = {
-                quantity: np.stack([_padded(r[quantity], last) for r in shown]) for quantity in TrainingRow._fields
+                quantity: np.stack([_padded(run[quantity], last) for run in runs_of_figure])
+                for quantity in TrainingRow._fields
             }
             data["sensitivity"][name] = {
-                quantity: np.array([[ask(r) for r in row] for row in runs]) for quantity, ask in ENDS
+                quantity: np.array([[value_of(run) for run in row] for row in runs]) for quantity, value_of in ENDS
             }
     data["shown"] = settings["shown"]
     return data
 
 
 def _padded(values: np.ndarray, length: int) -> np.ndarray:
-    """With NaN where a run had ended before."""
+    """Return the values with NaN after the end of the run."""
     return np.concatenate([values, np.full(length - len(values), np.nan)])
 
 
 def _lost(run: Mapping[str, Any]) -> float:
-    """The first step with ‖A‖ ≥ 1; NaN if there is none."""
+    """Return the first step with ‖A‖ ≥ 1; NaN if there is none."""
     above = np.flatnonzero(run["norm"] >= 1)
     return float(above[0]) if len(above) else float("nan")
 
 
 def _last(quantity: str) -> Any:
-    """At the end; NaN for a run that did not get there."""
+    """Return a function for the last value of a run; NaN for a run that ended early."""
     return lambda run: float("nan") if run["why"] else float(run[quantity][-1])
 
 
@@ -75,7 +76,7 @@ ENDS = [
 
 
 def spread(ends: Data) -> np.ndarray:
-    """The range of the last test accuracy over seeds, for each step size; infinite if a run did not reach the end."""
+    """Return the range of the last test accuracy over seeds for each step size; infinite if a run ended early."""
     values = np.where(np.isfinite(ends["accuracy"]), ends["accuracy"], np.nan)
     broken = np.isnan(values).any(axis=1)
     filled = np.where(np.isnan(values), 0, values)
@@ -83,7 +84,7 @@ def spread(ends: Data) -> np.ndarray:
 
 
 def steady(ends: Data) -> np.ndarray:
-    """For each step size: did every seed end below the objective it began with, all of them within UNSTABLE_RANGE?"""
+    """Return for each step size whether all objectives fell, and accuracies are within UNSTABLE_RANGE."""
     worked: np.ndarray = (ends["objective"] < ends["started"]).all(axis=1) & (spread(ends) <= UNSTABLE_RANGE)
     return worked
 
@@ -104,7 +105,7 @@ def ranges(data: Data, projected: bool) -> str:
 
 
 def means(data: Data, projected: bool, quantity: str) -> dict[str, np.ndarray]:
-    """The mean over seeds at each step; NaN where a seed had ended."""
+    """Return the mean over seeds at each step; NaN after one of the runs has ended."""
     return {m: data["curves"][line(m, projected)][quantity].mean(axis=0) for m in METHODS}
 
 
@@ -117,9 +118,9 @@ def percent(accuracies: Mapping[str, float]) -> str:
 
 
 def gap(data: Data, projected: bool) -> float:
-    """The largest difference of mean test accuracies of two methods, over all steps at which it was measured."""
-    every = np.stack(list(means(data, projected, "accuracy").values()))
-    complete = every[:, np.isfinite(every).all(axis=0)]
+    """Return the largest difference of the mean test accuracies of two methods, over all steps with measurements."""
+    accuracies = np.stack(list(means(data, projected, "accuracy").values()))
+    complete = accuracies[:, np.isfinite(accuracies).all(axis=0)]
     return float((complete.max(axis=0) - complete.min(axis=0)).max(initial=0)) if complete.size else float("nan")
 
 
@@ -127,22 +128,21 @@ def notes(settings: Settings, data: Data) -> list[str]:
     part = " (the paper: 5 seeds, 5000 images)" if settings["quick"] else ""
     sizes = ", ".join(f"{z:g}" for z in settings["step_sizes"])
     lost = any(np.isfinite(ends["lost"]).any() for ends in data["sensitivity"].values())
-    gone = (
-        "where the contraction is lost, no theorem of the paper applies: Φ still has a fixed point (Brouwer), but that "
-        "it is unique, that w_t and v_k come near what they should, and every error bound are gone; what is left is "
-        "what was measured"
+    no_contraction = (
+        "where Φ is not a contraction, no theorem of the paper applies: Φ still has a fixed point (Brouwer), but it "
+        "need not be unique, w_t and v_k need not converge, and no error bound holds; only the measurements remain"
     )
     return [
         f"{settings['size']} training and {settings['test_size']} test images, {settings['steps']} steps, "
         f"seeds: {settings['seeds']}, step sizes: {sizes}{part}",
         *(contraction(settings, name, ends) for name, ends in data["sensitivity"].items()),
-        *([gone] if lost else []),
-        "the paper gives its curves in pictures only, and no step size, momentum nor start of λ",
+        *([no_contraction] if lost else []),
+        "the paper gives its curves as pictures only, and does not give the step size, the momentum or the start of λ",
     ]
 
 
 def contraction(settings: Settings, name: str, ends: Data) -> str:
-    """Which assumption is gone, from which step on and by how much, and whether the iteration still came to rest."""
+    """Return whether Assumption 2 fails, from which step on and by how much, and whether iterations still converge."""
     letter = "‖A‖" if settings["problem"] == "eqm" else "‖c(K)‖"
     lost, total = np.isfinite(ends["lost"]), ends["lost"].size
     if not lost.any():

@@ -1,4 +1,4 @@
-"""The results of fig1, as means over λ, beside what the paper claims about Figure 1."""
+"""Compare the results of fig1, as means over λ, with the claims of the paper about Figure 1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from boundcheck.paper.fig1.views import figures as drawings
 Data = Mapping[str, Mapping[str, Any]]
 TEXT, APPENDIX = "section 4.1", "appendix C.1"
 SLOWER = 1.005  # tolerated factor above the predicted rate: bound/error falls by less than ×2 in a hundred steps
-THOROUGH = ("krr", "br", "hr")  # solved with heavy ball, compared with a closed form
+THOROUGH = ("krr", "br", "hr")  # problems that are solved with heavy ball and compared with a closed form
 
 
 def outcome(settings: Settings, results: Mapping[str, Any]) -> Outcome:
@@ -26,7 +26,7 @@ def outcome(settings: Settings, results: Mapping[str, Any]) -> Outcome:
 
 
 def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of all λ of a problem: mean, standard deviation, minimum of errors; means of bounds and floors; the rest by λ."""
+    """Summarise all λ of a problem: mean, standard deviation and minimum of errors; means of bounds and floors."""
     columns: dict[str, Any] = {"methods": {}, "kappa": [run["bounds"]["kappa"] for run in runs]}
     for name in METHODS:
         curves = [run["bounds"]["curves"][name] for run in runs]
@@ -53,7 +53,7 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _ratios(curves: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict[str, float]]:
-    """The largest and the smallest bound/error over all λ and t above the floor, of the bounds of each kind."""
+    """Return the largest and the smallest bound/error over all λ and t above the floor, for each kind of bound."""
     loose, tight = {}, {}
     for kind in ("certified", "afterwards", "paper"):
         with np.errstate(all="ignore"):
@@ -64,8 +64,8 @@ def _ratios(curves: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], dict
 
 
 def _spread(errors: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    every = np.stack(errors)
-    return {"mean": every.mean(axis=0), "std": every.std(axis=0), "min": every.min(axis=0)}
+    table = np.stack(errors)
+    return {"mean": table.mean(axis=0), "std": table.std(axis=0), "min": table.min(axis=0)}
 
 
 def claims(data: Data) -> list[Claim]:
@@ -76,10 +76,10 @@ def claims(data: Data) -> list[Claim]:
 
 
 def rates(data: Data) -> list[tuple[str, str, float, float]]:
-    """(problem, method, what the error shrinks by a step, what is predicted) of every λ, for k = t.
+    """Return (problem, method, factor of the error at each step, predicted factor) for every λ and k = t.
 
-    Predicted is what the paper's bound shrinks by over the same stretch, or in the end: the slower of the two, and the
-    latter where the bound still grows.
+    The predicted factor is the factor of the paper's bound over the same steps or its limit, whichever is slower; it is
+    the limit if the bound still grows.
     """
     rows = []
     for name, part in data.items():
@@ -95,10 +95,10 @@ def _predicted(fit: Mapping[str, Any]) -> float:
 
 
 def _linear(data: Data) -> Claim:
-    every = rates(data)
-    fast = [error <= bound * SLOWER for _, _, error, bound in every]
-    slowest = max(every, key=lambda row: row[2] / row[3])
-    strictly = sum(error <= bound for _, _, error, bound in every)
+    all_rates = rates(data)
+    fast = [error <= bound * SLOWER for _, _, error, bound in all_rates]
+    slowest = max(all_rates, key=lambda row: row[2] / row[3])
+    strictly = sum(error <= bound for _, _, error, bound in all_rates)
     ours = (
         f"{sum(fast)} of {len(fast)} curves at the predicted rate or faster to within 0.5 % a step, {strictly} strictly"
     )
@@ -107,16 +107,19 @@ def _linear(data: Data) -> Claim:
 
 
 def resting(part: Mapping[str, Any], method: str, precision: str = "float64") -> float:
-    """The mean error at the end, over the last tenth of the t."""
+    """Return the final mean error, as the average over the last tenth of the t."""
     tail: np.ndarray = part["methods"][method][precision]["mean"]
     return float(tail[-max(1, len(tail) // 10) :].mean())
 
 
-TIE = 1.01  # errors closer than this look the same in a figure; on BR, FP and ITD are equal in exact arithmetic
+TIE = 1.01  # errors within this factor look the same in a figure; on BR, FP and ITD are equal in exact arithmetic
 
 
 def shares(part: Mapping[str, Any], fp: str, close: float = TIE) -> dict[str, float]:
-    """The share of the t above the floor where one mean error is at most `close` times the other, for each pair."""
+    """Return for each pair of methods the fraction of t where one mean error is at most `close` times the other.
+
+    Only t with an error of ITD above its floor count.
+    """
     methods = part["methods"]
     mean = {m: methods[m]["float64"]["mean"] for m in ("itd", "aid-cg", fp if fp in methods else "aid-fp")}
     itd, cg, fixed = mean.values()
@@ -155,7 +158,7 @@ def _ordering(data: Data, fp: str) -> Claim:
 
 
 def few_steps(data: Data) -> dict[str, tuple[float, float]]:
-    """The last mean error of FP and of CG with k = 10; FP as the authors run it."""
+    """Return the final mean errors of FP, as the authors run it, and of CG with k = 10."""
     errors = {}
     for name, part in data.items():
         fp = "fp-momentum:10" if "fp-momentum:10" in part["methods"] else "aid-fp:10"
@@ -174,7 +177,7 @@ def _few_steps(data: Data) -> Claim:
 
 
 def growth(data: Data, dynamics: str, quantity: str, method: str) -> float:
-    """The mean over λ of the largest error of the first 30 steps over that at t = 0."""
+    """Return the mean over λ of the largest error in the first 30 steps over the error at t = 0."""
     by_size = data["hr"]["growth"]
     return float(np.mean([run[dynamics][quantity][method] for run in by_size]))
 
@@ -217,7 +220,7 @@ def _estimates(data: Data) -> Claim:
 
 
 def _falls(values: np.ndarray) -> bool:
-    """Is the last value a tenth of the largest, or less?"""
+    """Return whether the last value is at most a tenth of the largest."""
     return bool(values[-1] <= np.nanmax(values) / 10)
 
 
@@ -259,7 +262,7 @@ def _suspicion(data: Data) -> Claim:
 
 
 def double_over_single(data: Data, method: str) -> dict[str, float]:
-    """The error at the end in float64 over that in float32, on the problems that the paper names."""
+    """Return the final error in float64 over the final error in float32, for the problems that the paper names."""
     each = {n: [resting(data[n], method, kind) for kind in ("float64", "float32")] for n in THOROUGH}
     return {name: double / single for name, (double, single) in each.items()}
 

@@ -1,6 +1,6 @@
-"""Figure 1 in the layout of the paper, four panels in a row; and below one another, each method with its bounds.
+"""Draw Figure 1 in the layout of the paper, four panels in a row, and figures of each method with its bounds.
 
-Colours are those of `method_style`, the same as in every other figure.
+Colours are from `method_style`, as in all other figures.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from boundcheck.views.figures.method_style import GREY, bound_style, style_of
 
 LABELS = {"lr": "LR", "krr": "KRR", "br": "BR", "hr": "HR"}
 ERROR = r"$\|g(\lambda)-\nabla f(\lambda)\|$"
-WIDTH, HEIGHT, GAP, FOOT = 2.35, 1.9, 0.42, 0.42  # of a panel, inches
-SPREAD = 0.13  # how dark a band of one standard deviation is
-# FP is that on the map of heavy ball where there is one, as in the authors' code
+WIDTH, HEIGHT, GAP, FOOT = 2.35, 1.9, 0.42, 0.42  # a panel, the space beside and below it, in inches
+SPREAD = 0.13  # the opacity of a band of one standard deviation
+# FP runs on the map of heavy ball if heavy ball is used, as in the authors' code
 LINES = {
     "itd": "itd", "fp-momentum": "aid-fp", "aid-cg": "aid-cg", "fp-momentum:10": "aid-fp:10", "aid-cg:10": "aid-cg:10",
 }  # fmt: skip
 ROWS = {"itd": "ITD", "aid-fp": r"AID-FP $k=t$, on $\Phi$", "aid-cg": "AID-CG $k=t$"}
 TEN_STEPS = {"aid-fp:10": r"AID-FP $k=10$, on $\Phi$", "aid-cg:10": "AID-CG $k=10$"}
-BOUNDS = {  # what is drawn of the bounds: the role that its marker stands for, and its name
+BOUNDS = {  # the curves of bounds: the role for the marker, and the label
     "paper": ("paper", "the paper's theorem, proved"),
     "certified": ("a priori", "least proved bound, a priori"),
     "afterwards": ("a posteriori", "least proved bound, a posteriori"),
@@ -42,7 +42,7 @@ Data = Mapping[str, Mapping[str, Any]]
 
 
 def errors(data: Data) -> Figure:
-    """The errors in float32, as in the paper: mean, and a band of one standard deviation, cut at the least error."""
+    """Draw errors in float32, as in the paper: mean, and a band of one standard deviation, cut at the least error."""
     sheet = Sheet(1, len(data))
     for place, (name, of_problem) in enumerate(data.items()):
         methods = of_problem["methods"]
@@ -76,9 +76,9 @@ def _spread_key(samples: int) -> Patch:
 
 
 def with_bounds(data: Data, rows: Mapping[str, str] = ROWS) -> Figure:
-    """A row for each method: errors in both precisions, the floors of both, the paper's bound and the least proved.
+    """Draw a row for each method: errors and floors in both precisions, the paper's bound and the least proved bound.
 
-    With k = 10 the error stops long before a floor, so none is drawn.
+    With k = 10 no floor is drawn, because the error stops far above it.
     """
     sheet = Sheet(len(rows), len(data))
     for place, (name, of_problem) in enumerate(data.items()):
@@ -102,13 +102,13 @@ def _errors_and_bounds(axes: Axes, part: Mapping[str, Any], colour: str) -> None
     axes.plot(t, part["float32"]["mean"], color=colour, lw=3, alpha=0.35, gid="float32")
     envelope.draw(axes, t, part["float64"]["mean"], color=colour, lw=1.4, gid="float64")
     for kind, (role, _) in BOUNDS.items():
-        there = np.isfinite(part[kind])
-        style: dict[str, Any] = {"color": colour, "lw": 1.0, "ms": 3, "gid": kind, "markevery": marked(there, role)}
-        axes.plot(t[there], part[kind][there], **style | bound_style(role, Side.UPPER))
+        finite = np.isfinite(part[kind])
+        style: dict[str, Any] = {"color": colour, "lw": 1.0, "ms": 3, "gid": kind, "markevery": marked(finite, role)}
+        axes.plot(t[finite], part[kind][finite], **style | bound_style(role, Side.UPPER))
 
 
 def _bound_keys(floors: bool) -> list[Line2D | Patch]:
-    """Keys in grey, since the colour of a line is that of its row."""
+    """Return the keys of the legend in grey, because each row has its own colour."""
     wide: dict[str, dict[str, Any]] = {"float32": {"lw": 3, "alpha": 0.35}, "float64": {"lw": 1.4}}
     keys: list[Line2D | Patch] = []
     for kind, label in ERRORS.items():
@@ -121,7 +121,7 @@ def _bound_keys(floors: bool) -> list[Line2D | Patch]:
 
 
 def floors_of(part: Mapping[str, Any], method: str) -> dict[str, float]:
-    """The mean over λ of the floors of a method in both precisions; nothing if they were not measured."""
+    """Return the mean over λ of the floors of a method in both precisions; nothing if they were not measured."""
     runs = [run["methods"][method] for run in part["end"] if method in run["methods"]]
     if not runs:
         return {}
@@ -129,7 +129,7 @@ def floors_of(part: Mapping[str, Any], method: str) -> dict[str, float]:
 
 
 class Sheet:
-    """Panels of one size in rows and columns, each with its own axes, and one legend below all."""
+    """Panels of the same size in rows and columns, each with its own axes, and one legend below them."""
 
     def __init__(self, rows: int, columns: int, measure: str = ERROR) -> None:
         self.rows, self.columns, self.measure = rows, columns, measure

@@ -1,4 +1,4 @@
-"""What section 4.2 claims about tables 1 and 2, beside the results of the runs."""
+"""Compare the results of the runs with the claims of section 4.2 about tables 1 and 2."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from boundcheck.paper.tables.views.published import Cell, cells
 
 NAMES = {"parkinson": "Parkinson", "newsgroups": "20 newsgroups", "fashion-mnist": "Fashion-MNIST"}
 NOT_RUN = "not run"
-VARIANT = ", FP on Φ"  # where the paper's code has FP on the map of heavy ball
+VARIANT = ", FP on Φ"  # rows with FP on Φ, in addition to FP on the map of heavy ball as in the paper's code
 
 
 def in_words(settings: Settings, cells: Mapping[tuple[str, int, str], Any]) -> list[Claim]:
-    """`cells` holds what was run by (data set, t, row); decided on the full setting only."""
+    """Return the claims. `cells` has the results by (data set, t, row). Only the full setting decides a claim."""
     claims = [*_little_difference(settings, cells), _cg_lowest(settings, cells)]
     return [*claims, *_fewer_steps(settings, cells), _memory()]
 
@@ -29,7 +29,7 @@ def _objectives(cells: Mapping[tuple[str, int, str], Any], data: str, t: int) ->
 
 
 def _little_difference(settings: Settings, our_cells: Mapping[tuple[str, int, str], Any]) -> Iterator[Claim]:
-    """The largest objective over the least one; little is what the paper's own numbers differ by, at most."""
+    """Compare the largest objective over the least one. "Little" is at most the ratio in the paper's table."""
     for data in ("parkinson", "fashion-mnist"):
         published: dict[int, list[float]] = {}
         for (name, t, _), text in cells("table1").items():
@@ -63,7 +63,7 @@ def _cg_lowest(settings: Settings, cells: Mapping[tuple[str, int, str], Any]) ->
 
 
 def _fewer_steps(settings: Settings, our_cells: Mapping[tuple[str, int, str], Any]) -> Iterator[Claim]:
-    """The objective with k = k_r over that with k = t; similar is what the paper's own numbers differ by, at most."""
+    """Compare the objective for k = k_r over the one for k = t. "Similar" is at most the ratio in the paper's table."""
     for data, table in TABLES.items():
         published = {(t, row): Cell.read(text).objective for (d, t, row), text in cells("table1").items() if d == data}
         theirs = _over(published, table.t)
@@ -89,7 +89,7 @@ def _factors(ratios: Mapping[tuple[int, str], float]) -> str:
 
 
 def _memory() -> Claim:
-    """The memory of W alone; back-propagation keeps at least one W for each step."""
+    """Count only the memory of W. Back-propagation keeps at least one W for each step."""
     weights = 101631 * 20 * 4
     iterates = f"{50 * weights / 1e9:.2f} GB at t = 50, beside what each step needs"
     steps = f"11 GB are {11e9 / weights / 100:.0f} to {11e9 / weights / 50:.0f} W a step"

@@ -1,4 +1,4 @@
-"""Tables 1 and 2 as published, "objective (test accuracy in %)", a column for each t of `COLUMNS`."""
+"""The published tables 1 and 2, as "objective (test accuracy in %)", with a column for each t of `COLUMNS`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Cell(NamedTuple):
 
 
 def cells(table: str) -> dict[tuple[str, int, str], str]:
-    """What the table says for (data set, t, row), where it says something."""
+    """Return the texts of the table that are not empty, by (data set, t, row)."""
     return {
         (data, t, row): text
         for data, rows in CELLS[table].items()

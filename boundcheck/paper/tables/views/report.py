@@ -1,4 +1,4 @@
-"""Tables 1 and 2 of the paper beside the results of the runs."""
+"""Compare the results of the runs with tables 1 and 2 of the paper."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def outcome(table: str, settings: Settings, results: Mapping[str, Any]) -> Outco
 
 
 def _dropped(cells: Mapping[tuple[str, int, str], Any]) -> str:
-    """Which step sizes were dropped when, for every cell of the table."""
+    """Return a table of the step at which each step size was dropped, for every cell."""
     lines = [
         "# Step sizes by successive halving",
         "",
@@ -49,17 +49,19 @@ def _dropped(cells: Mapping[tuple[str, int, str], Any]) -> str:
     for place, cell in cells.items():
         best = cell["best"]
         for steps in sorted(set(cell.get("stopped", ()))):
-            some = [
-                (zeta, f) for zeta, f, at in zip(cell["zeta"], cell["f_t"], cell["stopped"], strict=True) if at == steps
+            dropped = [
+                (zeta, f)
+                for zeta, f, last in zip(cell["zeta"], cell["f_t"], cell["stopped"], strict=True)
+                if last == steps
             ]
-            texts = [f"{zeta:.3g} ({'diverged' if f is None else f'{f:.4g}'})" for zeta, f in some]
-            bold = [f"**{text}**" if zeta == best else text for text, (zeta, _) in zip(texts, some, strict=True)]
+            texts = [f"{zeta:.3g} ({'diverged' if f is None else f'{f:.4g}'})" for zeta, f in dropped]
+            bold = [f"**{text}**" if zeta == best else text for text, (zeta, _) in zip(texts, dropped, strict=True)]
             lines.append(f"| {_title(place)} | {steps} | {', '.join(bold)} |")
     return "\n".join([*lines, ""])
 
 
 def _places(settings: Settings) -> Iterator[tuple[str, int, str]]:
-    """What was run."""
+    """Yield (data set, t, row) of all cells that were run."""
     for data, of_data in settings["data"].items():
         for t in of_data["t"]:
             for row in TABLES[data].methods(t):
@@ -67,12 +69,12 @@ def _places(settings: Settings) -> Iterator[tuple[str, int, str]]:
 
 
 def _row(data: str, t: int, row: str) -> str:
-    """At t = k_r the rows for k_r are those for k = t."""
+    """Return the row of our results; if k_r ≥ t, it is the row for k = t."""
     return row.replace("k=k_r", "k=t") if TABLES[data].k_r >= t else row
 
 
 def _cell(table: str, settings: Settings, results: Mapping[str, Any], data: str, t: int, row: str) -> dict[str, Any]:
-    """The step size with the least f_t(λ_s) of all batches, and its results."""
+    """Return the step size with the least f_t(λ_s) of all batches, and its results."""
     start = key(data, t, TABLES[data].methods(t)[row])
     batches = [result for name, result in sorted(results.items()) if name.rpartition(".")[0] == start]
     ended = [batch for batch in batches if batch["best"] is not None]
@@ -113,7 +115,7 @@ def _claim(table: str, settings: Settings, place: tuple[str, int, str], text: st
 
 
 def _error(cell: Mapping[str, Any]) -> str:
-    """How good the hypergradient at λ_s is, and how that is known."""
+    """Return the error of the hypergradient at λ_s as text, and how it is known."""
     error = cell.get("error")
     if error is None:
         return ""
@@ -125,7 +127,7 @@ def _error(cell: Mapping[str, Any]) -> str:
 
 
 def _cut(settings: Settings, data: str) -> str:
-    """How far from the published setting the run was."""
+    """Return how the settings of the run differ from the published ones, as text."""
     of_data, table = settings["data"][data], TABLES[data]
     parts = []
     if of_data["s"] != table.s:

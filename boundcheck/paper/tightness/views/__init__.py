@@ -1,1 +1,1 @@
-"""The figures of this experiment, and what it says of the paper's claims. No number is computed here."""
+"""The figures of this experiment, and the comparison with the claims of the paper. No result is computed here."""

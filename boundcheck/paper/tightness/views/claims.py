@@ -1,4 +1,4 @@
-"""What `tightness` found, as claims, tables and pictures."""
+"""The results of `tightness` as claims, tables and figures."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from boundcheck.views.terminal.console import number
 from boundcheck.worst_case.maps import LEAST, Map, MapCell
 from boundcheck.worst_case.target import CLAIMS
 
-ATTAINED = 1e-3  # to which a search reaches what it approaches
-WITHIN = 10.0
+ATTAINED = 1e-3  # the tolerance with which a search reaches a limit
+WITHIN = 10.0  # the largest bound/error of a bound that counts as close
 Results = Mapping[str, Any]
 
 
@@ -44,7 +44,7 @@ def outcome(settings: Settings, results: Results) -> Outcome:
 
 
 def _map(settings: Settings, results: Results, kind: str, name: str) -> Map:
-    """The maps of one q each, together; NaN where a search for all terms ended without some of them."""
+    """Join the maps of all q; NaN if the instance that a search for all terms found lacks a term."""
     parts = [results[f"{kind}-{name}-{q}"] for q in settings["q"]]
     cells = [
         MapCell(c["q"], c["t"], c["k"], np.nan if kind == "full" and _lacks(c["terms"]) else c["ratio"], ())
@@ -55,7 +55,7 @@ def _map(settings: Settings, results: Results, kind: str, name: str) -> Map:
 
 
 def _lacks(terms: Sequence[Mapping[str, Any]]) -> bool:
-    """Is one of the terms smaller than was asked for, by more than a tenth of that?"""
+    """Return whether one of the terms is less than 0.9 of the least share that the search requires."""
     return any(term["share"] < 0.9 * LEAST for term in terms)
 
 
@@ -89,7 +89,7 @@ def _attained(settings: Settings, results: Results) -> Iterator[Claim]:
 
 
 def _known(maps: Mapping[tuple[str, str], Map]) -> Iterator[Claim]:
-    """On Φ = λw + b and E = w everything is known in closed form, and the search has to find it."""
+    """Compare the search with the closed form, which is known for Φ = λw + b and E = w."""
     itd = maps["map", "itd"]
     for t in itd.ts:
         yield _compared("itd", 0.9, t, None, itd, (t / 0.9 + 1 / 0.1) / (t / 0.9 + 2 / 0.1))
@@ -132,7 +132,7 @@ def _certified(problems: Results) -> Iterator[Claim]:
 
 
 def _largest(ratios: np.ndarray) -> float:
-    """Over the t above the floor; infinite where there is nothing."""
+    """Return the largest ratio over the t above the floor; infinite if there are no ratios."""
     return float(np.nanmax(ratios)) if np.isfinite(ratios).any() else np.inf
 
 

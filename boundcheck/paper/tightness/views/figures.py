@@ -1,4 +1,4 @@
-"""bound/error over t of the paper's theorem, of the best certified bounds of each kind, and of the enclosure."""
+"""Draw bound/error over t for the paper's theorem, the best certified bounds of each kind, and the enclosure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from boundcheck.views.figures.drawn_bounds import has_gaps, marked
 from boundcheck.views.figures.method_style import GREY, bound_style, style_of
 from boundcheck.views.figures.tightness_figure import grade_bands, grade_keys, grade_limits
 
-LINES: dict[str, tuple[str, str]] = {  # the role that a marker stands for, and what it is called
+LINES: dict[str, tuple[str, str]] = {  # the role for the marker, and the label
     "paper": ("paper", "the paper's theorem"),
     BoundKind.A_PRIORI: ("a priori", "tightest proved bound, a priori"),
     BoundKind.FROM_SPECTRUM: ("from the spectrum", "from the spectrum"),
@@ -29,11 +29,11 @@ LINES: dict[str, tuple[str, str]] = {  # the role that a marker stands for, and 
 
 
 def ratios(problems: Mapping[str, Mapping[str, Any]]) -> Figure:
-    """A column for each problem, a row for each method; shades where a bound is tight, loose or vacuous."""
+    """Draw a column for each problem and a row for each method, with shades for tight, loose and vacuous bounds."""
     sheet = Sheet(len(METHODS), len(problems), "bound / error")
     for column, (name, result) in enumerate(problems.items()):
-        every = [ratios_of(method_result, kind) for method_result in result["methods"].values() for kind in LINES]
-        low, high = grade_limits([*every, np.array([100.0])], HEIGHT)
+        curves = [ratios_of(method_result, kind) for method_result in result["methods"].values() for kind in LINES]
+        low, high = grade_limits([*curves, np.array([100.0])], HEIGHT)
         for row, method in enumerate(METHODS):
             of_method, style = result["methods"][method], style_of(method)
             title = f"{LABELS[name.partition('-')[0]]}: {style.label}" + ("" if method == "itd" else " $k=t$")
@@ -42,18 +42,18 @@ def ratios(problems: Mapping[str, Mapping[str, Any]]) -> Figure:
             t = np.arange(1, len(of_method["error"]) + 1)
             for kind in LINES:
                 values = ratios_of(of_method, kind)
-                there = np.isfinite(values)
+                finite = np.isfinite(values)
                 plot = axes.plot if has_gaps(values) else partial(envelope.draw, axes)
-                plot(t[there], values[there], color=style.colour, gid=kind, **_line(kind, there))
+                plot(t[finite], values[finite], color=style.colour, gid=kind, **_line(kind, finite))
     keys = [Line2D([], [], color=GREY, label=label, **_line(kind)) for kind, (_, label) in LINES.items()]
     return sheet.arranged([*keys, envelope.key(), *grade_keys()])
 
 
-def _line(kind: str, there: np.ndarray | None = None) -> dict[str, Any]:
+def _line(kind: str, finite: np.ndarray | None = None) -> dict[str, Any]:
     role = LINES[kind][0]
     if not role:
         return {"lw": 0.9, "ls": "-"}
-    marks = {} if there is None else {"markevery": marked(there, role)}
+    marks = {} if finite is None else {"markevery": marked(finite, role)}
     return {"lw": 1.1, "ms": 3} | bound_style(role, Side.UPPER) | marks
 
 

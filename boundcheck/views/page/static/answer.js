@@ -1,4 +1,4 @@
-// The first screen of a report: the verdict, which moved sliders suspend, a line for each method, and what to do next.
+// The first screen of a report: the verdict (not while sliders are moved), a line for each method, and what to do next.
 
 /** In percent of ‖∇f‖. @param {?number} x */
 const percent = (x) => (x === null ? "not known" : `${number(100 * x, 3)}%`);
@@ -60,7 +60,7 @@ function bestBound(best) {
   return make("span", { class: "of-bounds" }, `${best.name} `, ...grade, make("div", { class: "small", text: `${best.known}, ${best.kind}` }));
 }
 
-/** What stands in the place of the verdict while constants are not as measured. */
+/** The sentence in place of the verdict while constants are not as measured. */
 function suspended() {
   const names = make("span"), count = make("span");
   const button = make("button", { type: "button", text: "Back to the measured values", onclick: () => { reset(); byId("reset").focus({ preventScroll: true }); } });

@@ -4,7 +4,7 @@ const DASHES = { paper: [], local: [7, 4], other: [10, 3, 2, 3], posteriori: [2,
 const KNOWN = { proved: [10, 4], probable: [10, 3, 2, 3], estimated: [3, 4] }; // on the page of a report, as in figures
 const MOVED = [1, 3];
 const KNOWN_WORDS = { proved: "dashed: proved", probable: "dash-dotted: probable", estimated: "dotted: estimated" };
-const DEEPEST = 22; // decades in view, at most
+const DEEPEST = 22; // the most decades in view
 const POINTS = 400;
 let plot = null;
 let built = "";
@@ -22,7 +22,7 @@ function dashesOf(row) {
   return isChanged(row) ? MOVED : KNOWN[boundOf(row).known];
 }
 
-/** What is drawn, in order, with a function from t to a value. */
+/** The curves that are drawn, in order, each with a function from t to a value. */
 function curves() {
   const found = [];
   if (REPORT) {
@@ -51,7 +51,7 @@ function swatch(colour, dash, width = 2.5) {
   return svg;
 }
 
-/** The limits of the error axis: whole decades around what is seen. @param {(?number)[][]} columns */
+/** The limits of the error axis: whole decades around the drawn values. @param {(?number)[][]} columns */
 function limits(columns) {
   let low = Infinity, high = -Infinity;
   for (const column of columns) {
@@ -88,7 +88,7 @@ function drawChart() {
   plot.setData([ts, ...columns]);
 }
 
-/** What the dashes of the bounds say, of those that are drawn. */
+/** The key of the dashes of the drawn bounds. */
 function noteLines() {
   const words = Object.keys(KNOWN).filter((known) => drawn().some((row) => !isChanged(row) && boundOf(row).known === known)).map((known) => KNOWN_WORDS[known]);
   if (drawn().some(isChanged)) words.push("finely dotted: with constants that you changed");

@@ -3,14 +3,14 @@
 const STEPS = 1000;
 const refreshers = [];
 
-/** Where on the slider a value is. @param {Control} control @param {number} value */
+/** The position of a value on the slider. @param {Control} control @param {number} value */
 function positionOf(control, value) {
   const exponent = control.scale === "gap" ? -Math.log10(1 - value) : Math.log10(value);
   const place = (exponent - control.low) / (control.high - control.low);
   return Math.round(STEPS * Math.min(1, Math.max(0, place || 0)));
 }
 
-/** The value at a place of the slider, in three digits. @param {Control} control @param {number} position */
+/** The value at a position of the slider, in three digits. @param {Control} control @param {number} position */
 function valueOf(control, position) {
   const exponent = control.low + ((control.high - control.low) * position) / STEPS;
   if (control.scale === "gap") return 1 - Number((10 ** -exponent).toPrecision(3));
@@ -18,7 +18,7 @@ function valueOf(control, position) {
   return Math.max(control.least, Number((10 ** exponent).toPrecision(3)));
 }
 
-/** In six digits, and near 1 in as many as tell the distance from 1. @param {Control} control @param {number} value */
+/** A value in six digits; near 1, in enough digits for the distance from 1. @param {Control} control @param {number} value */
 function shortened(control, value) {
   const nines = control.scale === "gap" ? Math.floor(-Math.log10(1 - value)) : 0;
   return Number(value.toPrecision(Math.min(17, Math.max(6, nines + 4))));
@@ -45,7 +45,7 @@ function guard(field, range, latex, domain, current, accept) {
   return complaint;
 }
 
-/** The numbers that a control takes, in words. @param {Control} control */
+/** The numbers that a control accepts, in words. @param {Control} control */
 function domainOf(control) {
   const least = control.zero || control.least > 0 ? `at least ${control.least}` : `above ${control.least}`;
   return `a number ${least}${control.below === null ? "" : ` and below ${control.below}`}`;
@@ -82,7 +82,7 @@ function slider(control) {
     complaint, make("span", { class: "meaning", text: words }));
 }
 
-/** k as it stands for the chosen bound. */
+/** The current k of the chosen bound. */
 const steps = () => stepsOf(selectedRow() || { k: null }, state.t);
 
 /** A whole number: t, k or K. @param {"t"|"k"|"K"} name */
@@ -112,7 +112,7 @@ function counter(name) {
     complaint, make("span", { class: "meaning", text: meaning }));
 }
 
-/** Every constant as it was at the start. */
+/** Set every constant to its initial value. */
 function reset() {
   for (const control of DATA.controls) state.values[control.key] = control.value;
   state.tied = DATA.tied;

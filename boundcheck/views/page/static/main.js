@@ -1,4 +1,4 @@
-// Everything is drawn anew, once for each frame in which something changed.
+// Draw everything again, once for each frame in which something changed.
 
 let waiting = false;
 
@@ -49,7 +49,7 @@ function buildTheme() {
   dress();
 }
 
-/** Said once the hand is off the slider: what the chosen bound is now. */
+/** Announce the value of the chosen bound after the slider was released. */
 function announce() {
   const row = selectedRow();
   if (row) byId("status").textContent = `${row.bound} at t = ${state.t}: ${number(valueAt(row, state.t))}`;

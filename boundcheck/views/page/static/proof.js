@@ -1,4 +1,4 @@
-// The chosen bound: its statement, and its proof as a waterfall at t, where the run was traced.
+// The chosen bound: its statement, and its proof as a waterfall at a t at which the run was traced.
 
 let shownBound = "";
 
@@ -74,7 +74,7 @@ function showProof(row) {
     const fill = button.querySelector("i") || make("i");
     fill.style.left = `${(100 * (from - low)) / span}%`;
     fill.style.width = i ? `${(100 * (to - from)) / span}%` : "3px";
-    const share = sound ? (logs[i] - before) / (logs.at(-1) - logs[0]) : NaN; // of a proof that breaks there are none
+    const share = sound ? (logs[i] - before) / (logs.at(-1) - logs[0]) : NaN; // a broken proof has no shares
     const cells = [make("span", { text: link.name + (link.broken ? " — BROKEN" : "") }), make("span", { class: "track", "aria-hidden": "true" }, fill),
       make("span", { class: "number value", "data-value": link.value, text: number(link.value) }),
       make("span", { class: "number slack", text: i ? `×${number(link.value / links[i - 1].value, 3)}` : "" }),

@@ -1,4 +1,4 @@
-// What was measured: the title, all verdicts, which follow the sliders, and the constants with what is known of each.
+// The measurements: the title, all verdicts, which follow the sliders, and the constants with how each is known.
 
 function buildReport() {
   const { problem, samples } = REPORT;
@@ -17,7 +17,7 @@ function buildReport() {
     : "What each operation of your code adds to a constant: boundcheck constants FILE.py:NAME --explain CONSTANT";
 }
 
-/** In the place of the sliders, where no bound follows any: why, and what to do. */
+/** The text in place of the sliders if no bound depends on them: why, and what to do. */
 function buildNoSliders() {
   byId("constants-hint").hidden = !DATA.controls.length;
   byId("reset").hidden = !DATA.controls.length;
@@ -41,7 +41,7 @@ function buildVerdicts() {
     bound.method, bound.name, verdictSpan(bound), ratio(bound.best), ratio(bound.worst), make("span", { class: "of-bounds", text: bound.side }), bound.kind, bound.reason]), [3, 4], 3);
   byId("verdicts").hidden = false;
   if (!applied.length) byId("verdicts").querySelector(".scroll").replaceChildren(make("p", { text: "No bound applies to this problem." }));
-  const groups = new Map(); // a bound with one reason for several methods is one line
+  const groups = new Map(); // a bound with the same reason for several methods has one line
   for (const { method, name, reason } of every.filter((bound) => bound.verdict === "not applicable")) {
     const key = JSON.stringify([name, reason]);
     groups.set(key, [...(groups.get(key) || []), method]);
@@ -51,7 +51,7 @@ function buildVerdicts() {
   table("refused", ["bound", "methods", "reason"], [...groups].map(([key, methods]) => [JSON.parse(key)[0], methods.join(", "), JSON.parse(key)[1]]), [], 2);
 }
 
-/** The verdict on a bound, or what can be said of it with constants that were changed. @param {Object} bound */
+/** The verdict on a bound; if constants were changed, a comparison instead. @param {Object} bound */
 function verdictSpan(bound) {
   const row = ROWS.find((row) => row.method === bound.method && row.bound === bound.name);
   const span = make("span");
@@ -64,7 +64,7 @@ function verdictSpan(bound) {
   return span;
 }
 
-/** How a constant was obtained; unfolds into what each operation adds to it. @param {Object} constant */
+/** How a constant was obtained; can be expanded to show the contribution of each operation. @param {Object} constant */
 function derivation(constant) {
   const doubt = constant.noProof ? [make("p", { class: "small doubt", text: `not proved: ${constant.noProof}` })] : [];
   if (!constant.explain) return make("div", {}, constant.how, ...doubt);

@@ -1,4 +1,4 @@
-// What the reader has chosen, and the bounds at it. Every number of a bound comes from FORMULAS, generated from sympy.
+// The choices of the reader, and the bounds for them. All numbers of bounds are from FORMULAS, generated from sympy.
 
 /**
  * @typedef {{id: string, method: string, bound: string, formula: ?string, indices: string[], controls: Object<string, string>,
@@ -18,13 +18,13 @@ const state = {
   t: Math.min(20, REPORT ? REPORT.curves[0].t.at(-1) : DATA.horizon),
   k: Math.min(20, DATA.horizon),
   K: 5,
-  follow: true, // k is that of the run, or t
+  follow: true, // use the k of the run, or k = t
   horizon: DATA.horizon,
   log: true,
   tied: DATA.tied,
   method: start.method,
   selected: start.id,
-  link: -1, // the step that loses most
+  link: -1, // −1: the step that loses most
   shown: new Set(ROWS.filter((row) => row.shown).map((row) => row.id)),
   /** @type {Object<string, number>} */
   values: Object.fromEntries(DATA.controls.map((control) => [control.key, control.value])),
@@ -51,7 +51,7 @@ function failing(row, t) {
   return check ? check(argumentsOf(row, t)).indexOf(false) : -1;
 }
 
-/** The bound at t, or null where it says nothing. @param {Row} row @param {number} t @returns {?number} */
+/** The bound at t, or null if it does not apply. @param {Row} row @param {number} t @returns {?number} */
 function valueAt(row, t) {
   if (row.fixed !== null) return t <= row.fixed.length ? row.fixed[t - 1] : null;
   if (failing(row, t) >= 0) return null;
@@ -59,7 +59,7 @@ function valueAt(row, t) {
   return Number.isFinite(value) ? value : null;
 }
 
-/** What the report says of a row. @param {Row} row */
+/** The data of the report on a row. @param {Row} row */
 const boundOf = (row) => REPORT.curves.find((curve) => curve.method === row.method).bounds[row.bound];
 
 /** The measured error of a method at t. @param {string} method @param {number} t @returns {?number} */
@@ -74,10 +74,10 @@ function isCompared(method, t) {
   return Boolean(curve && t <= curve.compared.length && curve.compared[t - 1]);
 }
 
-/** The constants of a report that are not as measured; its verdicts are not about them. @returns {Control[]} */
+/** The constants that differ from the report, so that its verdicts do not hold for them. @returns {Control[]} */
 const changedConstants = () => (REPORT ? DATA.controls.filter((control) => state.values[control.key] !== control.value) : []);
 
-/** Whether such a constant enters the bound. @param {Row} row */
+/** Whether the bound contains a changed constant. @param {Row} row */
 function isChanged(row) {
   const keys = changedConstants().map((control) => control.key);
   return Object.values(row.controls).some((key) => keys.includes(key));
@@ -96,7 +96,7 @@ function isBelow(row) {
   return ratio !== null && ratio < 1;
 }
 
-/** What can be said of a row whose constants were changed: no verdict. @param {Row} row */
+/** The text for a row with changed constants, in place of a verdict. @param {Row} row */
 function withTheseSliders(row) {
   const ratio = ratioAt(row, state.t);
   if (ratio !== null) return `with these sliders: ${ratio < 1 ? "below" : "above"} the error`;
@@ -110,10 +110,10 @@ const drawn = () => candidates().filter((row) => state.shown.has(row.id));
 /** @param {string} method */
 const methodColour = (method) => DATA.methodColours[method][isDark() ? 1 : 0];
 
-/** A bound that is named like its method has the method's colour where no error is drawn. @param {Row} row */
+/** Whether a bound has the colour of its method: it has the name of the method, and no error is drawn. @param {Row} row */
 const isNamesake = (row) => !REPORT && row.bound === row.method;
 
-/** The colours of what else is drawn, by row; one that is drawn keeps its colour. @type {Map<string, number>} */
+/** The colours of the other drawn rows; a row keeps its colour while it is drawn. @type {Map<string, number>} */
 const painted = new Map();
 
 function paint() {
@@ -137,12 +137,12 @@ function rowColour(row) {
 
 const selectedRow = () => ROWS.find((row) => row.id === state.selected);
 
-/** A control was moved: what follows from it follows. @param {string} key */
+/** Update the constants that follow from a moved control. @param {string} key */
 function follow(key) {
   if (!state.tied) return;
   if (key in BACK) state.values[BACK[key].to] = BACK[key].by(state.values);
   for (const [name, by] of Object.entries(TIES)) if (name !== key && name in state.values) state.values[name] = by(state.values);
 }
 
-/** Not to be moved by hand, since it follows from others. @param {string} key */
+/** Whether a control cannot be moved, because it follows from others. @param {string} key */
 const isTied = (key) => state.tied && key in TIES && !(key in BACK);

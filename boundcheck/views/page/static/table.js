@@ -71,7 +71,7 @@ function buildTables() {
   if (REPORT) buildMethods();
 }
 
-/** One method at a time has its bounds drawn. */
+/** Choose the method with drawn bounds; there is one at a time. */
 function buildMethods() {
   const box = byId("methods");
   box.hidden = METHODS.length < 2;
@@ -101,7 +101,7 @@ function pick(method) {
   changed();
 }
 
-/** Read a bound. @param {string} id */
+/** Choose a bound to show. @param {string} id */
 function choose(id) {
   state.selected = id;
   state.link = -1;

@@ -24,7 +24,7 @@ const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "
 /** @param {number} exponent */
 const power = (exponent) => "10" + [...String(exponent)].map((digit) => RAISED[digit]).join("");
 
-/** A number in few characters: 0.0123, 154, 1.23×10⁻⁷. @param {?number} x @param {number} [digits] */
+/** A number as short text: 0.0123, 154, 1.23×10⁻⁷. @param {?number} x @param {number} [digits] */
 function number(x, digits = 4) {
   if (x === null || x === undefined || Number.isNaN(x)) return "–";
   if (!Number.isFinite(x)) return "∞";
@@ -46,5 +46,5 @@ const colourOf = (name) => getComputedStyle(document.documentElement).getPropert
 
 const isDark = () => document.documentElement.dataset.theme === "dark";
 
-/** How a verdict is coloured. @param {string} verdict @param {boolean} violated */
+/** The colour of a verdict. @param {string} verdict @param {boolean} violated */
 const tone = (verdict, violated) => (violated ? "bad" : verdict.startsWith("holds") ? "good" : "doubt");
