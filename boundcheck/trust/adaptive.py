@@ -22,7 +22,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.solvers import conjugate_gradient, lower_level
 from boundcheck.numerics.solvers.reference import SingularError, reference
-from boundcheck.trust.aid_point import AidPoint, Iterate, Solvers, Work
+from boundcheck.trust.aid_point import TRIAL, AidPoint, Iterate, Solvers, Work
 from boundcheck.trust.corrected_point import CorrectedPoint, not_known, result_of, shown_error
 from boundcheck.trust.first_order import RESTS, fell, halved, sensitivity_of, stalled, unit_of_rounding
 from boundcheck.trust.proof import ANOTHER, Proof, prove
@@ -32,7 +32,6 @@ from boundcheck.trust.tolerance import Tolerance
 from boundcheck.trust.way_to_solution import leads_to
 
 FIRST = 2  # lower-level steps before the first point
-TRIAL = 2  # products by which ∂₁Φ is seen to be symmetric
 FACTOR = 0.1  # by which a point is to be better than the one before, at most
 CHECK = 0.3  # at least, which is enough to show the error of the one before
 LOOSEST = 0.3  # the tolerance of the first linear solve

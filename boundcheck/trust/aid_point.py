@@ -31,6 +31,7 @@ BEFORE = {
     "aid-cgn": 1,
 }  # of the first residual, from v = 0; the first step of aid-fp is free
 FROM_START = {"aid-cg": 1, "aid-fp": 0, "aid-cgn": 2}  # of the first residual, from another v
+TRIAL = 2  # products by which ∂₁Φ is seen to be symmetric
 NO_NEARER = 0.9  # of the residual, where all steps that a solver may take were taken
 LEFT = 0.3  # of the error of a point, which the next one may have: more would not show it
 SMALL = 0.1  # of the mean part of a random vector in one direction: it is below that in 8 % of all
@@ -116,6 +117,7 @@ class Solvers:
             change = x if v is None else x - v
             return max(tol * float(lower_level.length(x)), LEFT * float(lower_level.length(change)))
 
+        at = self._with_symmetry(at)
         error = KrylovError(self.spectrum, most, normal=self.method == "aid-cgn")
         solved = self._solve(at, outer.w, v, tol, error)
         by_w, by_lam = at.linearisation.transposed(solved.v, last=False)
@@ -153,6 +155,13 @@ class Solvers:
         error_v = max(point.error_v, self.spectrum.seen(point.residual_v))
         return replace(point, error_w=error_w, error_v=error_v, work=work)
 
+    def _with_symmetry(self, at: Iterate) -> Iterate:
+        """Refuse conjugate gradient where ∂₁Φ is not symmetric, which a map may be at one w and not at the next."""
+        if self.method != "aid-cg" or self.problem.symmetric:
+            return at
+        conjugate_gradient.refuse_unless_symmetric(at.linearisation, self.problem)
+        return replace(at, work=at.work.plus(k=TRIAL))
+
     def _products(self, solved: LinearSolution, start: Tensor | None) -> int:
         before = BEFORE if start is None else FROM_START
         return max(PRODUCTS[self.method] * solved.k + before[self.method], 0)
@@ -185,7 +194,9 @@ class Solvers:
         ):
             v_before, v = v, at.linearisation.d1_T(v) + b
             length_before, length = length, float(lower_level.length(v - v_before))
-            rate, count = _falling(length, length_before), count + 1
+            if count:  # the first step from another v has none before it
+                rate = _falling(length, length_before)
+            count += 1
             left = _left(length, rate)
         if error is not None:
             error.error = left
@@ -215,6 +226,8 @@ class Solvers:
     def _newton(self, at: Iterate, tol: float) -> Iterate | None:
         """An inexact Newton step, if it lowers the residual as it promises; None if it does not."""
         try:
+            if not isinstance(at, AidPoint):  # those were asked when they were computed
+                at = self._with_symmetry(at)
             error = KrylovError(self.spectrum, lambda s: max(tol, LEFT) * float(lower_level.length(s)))
             solved = conjugate_gradient.solve(at.linearisation.d1_T, at.excess, self.most, None, tol, error)
         except AssumptionError:  # not definite here
