@@ -1,4 +1,4 @@
-"""The assumptions of the theorems as data: statement, LaTeX label, constants it introduces, and what checks it."""
+"""The assumptions of the theorems as data: statement, LaTeX label, constants, and how to check them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Assumption:
-    """`key` is the paper's number, such as "1(iii)", or a word for the assumptions of our own statements."""
+    """An assumption; `key` is its number in the paper, such as "1(iii)", or a word for assumptions of our own."""
 
     key: str
     statement: str
@@ -186,7 +186,7 @@ JI_SMOOTH = Assumption(
     "closed form",
 )
 
-# Grazzi, Pontil, Salzo 2021. Its letters get the year: "1(iii)" and the like are the numbers of the paper of 2020.
+# Grazzi, Pontil, Salzo 2021. Keys of this paper begin with the year; "1(iii)" etc. are numbers of the paper of 2020.
 STOCHASTIC_A = Assumption(
     "2021 A",
     "Φ(·,λ) is a contraction with constant q, ∂₁Φ, ∂₂Φ, ∇₁E, ∇₂E are Lipschitz, and ‖∇₁E‖ ≤ L_E, on a ball around w* "

@@ -7,8 +7,8 @@
 * index: a number of iterations (t, k, K);
 * coefficient: shorthand that a bound defines in its `where` (c₁, c₂, c₃ are in `coefficients.py`).
 
-`direction` says how a bound moves with the symbol: +1 up, −1 down (so that a safe value is one from
-below, as for μ), 0 for what is chosen rather than measured. A contract test checks it for every bound.
+`direction` says how a bound moves with the symbol: +1 up, −1 down (then a lower bound is the safe value, as for μ),
+0 if the quantity is chosen rather than measured. A contract test checks it for every bound.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Quantity:
     high: float = math.inf  # always excluded
     assumption: str = ""  # the assumption that fails outside the domain
     remedy: str = ""
-    text: str = ""  # how a terminal shows it, where sympy's own rendering of the name will not do
+    text: str = ""  # the name in the terminal; empty to use sympy's rendering
 
     @cached_property
     def symbol(self) -> sp.Symbol:
@@ -48,9 +48,9 @@ class Quantity:
         return sp.Symbol(self.name, positive=True) if self.low_open else sp.Symbol(self.name, nonnegative=True)
 
     def check(self, value: float, side: Side = Side.EXACT) -> None:
-        """Raise unless `value` is in the domain: with the assumption that fails, or as plain bad input.
+        """Raise InputError or AssumptionError unless `value` is in the domain.
 
-        A value that may be larger than the truth does not show that an assumption fails.
+        If the true constant may be smaller than `value`, the message says "not known to hold" instead of "fails".
         """
         if math.isnan(value) or math.isinf(value):
             raise InputError(f"{self.name} = {value} is not finite; give a finite number ({self.meaning})")
@@ -195,7 +195,7 @@ STOCHASTIC = (
     gamma
 ) = _symbols(STOCHASTIC)  # fmt: skip
 
-# how a terminal shows what a bound may have on its left, and the states of a recursion
+# names in the terminal: the left-hand sides of bounds, and the states of recursions
 SHOWN = {"error": "‖g − ∇f‖", "dw": "‖w_t' − w'‖", "du": "‖u_{t,k} − w'‖", "r_t": "r", "Delta_t": "Δ'"}
 SHOWN |= {"R_t": "R", "U_t": "U", "eps_0": "ε_0", "lam_step": "‖λ − λ_prev‖"}
 SHOWN |= {"bias": "‖E g − ∇f‖", "mse": "E‖g − ∇f‖²", "mse_w": "E‖w_t − w*‖²", "mse_v": "E‖v_k − v(w_t)‖²", "M_t": "M"}
@@ -254,8 +254,8 @@ OBSERVABLES = tuple(
         ("mse_w", r"\rho_t", "ρ_t ≥ E‖w_t−w*‖², the mean square distance of the lower level"),
         ("mse_v", r"\sigma_k", "σ_k ≥ E‖v_k−v(w)‖² for every w of the ball; v(w) = (I−∂₁Φ(w)ᵀ)⁻¹∇₁E(w)"),
         ("M_t", "M_t", "bound on E‖w_t−w*‖² carried by a recursion"),
-        # sums over the steps i < t of a run, each term times Π_{i<j<t} r_j; the proof lets step j keep r_j of
-        # E‖w_j−w*‖²: 1−η_j(1−q²), (1−η_j(1−q))² or (1−η_jαμ)²
+        # Sums over the steps i < t of a run, each term times Π_{i<j<t} r_j. In the proof, step j multiplies E‖w_j−w*‖²
+        # by r_j, which is 1−η_j(1−q²), (1−η_j(1−q))² or (1−η_jαμ)².
         (
             "start_t",
             r"\Pi_t\,\mathrm{MSE}_0",
@@ -307,7 +307,7 @@ COEFFICIENTS = (
 )
 c_1, c_2, c_3, gap, s, shrink, shrink_gap, S_t, dS_t, r_inner, R_inner, q_mean = _symbols(COEFFICIENTS)
 
-# what a bound on a stochastic method has on its left: means over its draws, which one run does not show
+# left-hand sides of bounds on stochastic methods: means over the draws, which cannot be measured from one run
 MEANS = frozenset((bias, mse, variance_given_w, variance_of_mean, mse_w, mse_v))
 
 QUANTITIES = MappingProxyType(
