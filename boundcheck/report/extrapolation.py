@@ -1,7 +1,7 @@
 """Estimate the t at which a run that was too short would reach an accuracy, with an interval for this t.
 
-Errors need not shrink at a constant rate: Krylov methods become faster, and sums of modes become slower. So the estimate
-uses the rate over the last part of the run, and the interval uses the rates over longer parts.
+Errors need not shrink at a constant rate: Krylov methods become faster, and sums of modes become slower. So the
+estimate uses the rate over the last part of the run, and the interval uses the rates over longer parts.
 """
 
 from __future__ import annotations
