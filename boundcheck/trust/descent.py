@@ -134,7 +134,7 @@ class Descent:
             if there is None:
                 self.alpha /= 4
                 continue
-            here, there, decrease = self.judge(here, there)
+            here, there, decrease = self.judged(here, there)
             if decrease is Decrease.ENOUGH:
                 self.note(there, self.alpha, accepted=True)
                 self.alpha = self.next_alpha(here, there)
@@ -161,7 +161,7 @@ class Descent:
             return None
         return there
 
-    def judge(self, here: OuterValue, there: OuterValue) -> tuple[OuterValue, OuterValue, Decrease]:
+    def judged(self, here: OuterValue, there: OuterValue) -> tuple[OuterValue, OuterValue, Decrease]:
         """Whether the step decreases f enough; the values are improved as long as this is not clear.
 
         f is improved first, which takes a correction or two; the hypergradients only if this does not help.
