@@ -169,9 +169,9 @@ def check(
     """
     problem = require_problem(problem)
     start, tell = time.perf_counter(), progress or no_progress
-    method_list, chosen, T = methods_of(problem, methods), _bounds(bounds), steps_of(t)
+    method_list, bound_list, T = methods_of(problem, methods), _bounds(bounds), steps_of(t)
     if bounds is not None:
-        _refuse_unless_run(chosen, method_list)
+        _refuse_unless_run(bound_list, method_list)
     refuse_unless_budget(memory)
     spend = Spend(delta, seed or 0, budget)
     lams = lams_of(problem, samples, seed if samples > 1 else None, lam)
@@ -179,7 +179,7 @@ def check(
     doubts = validate.check(problem, lams[0]).unconfirmed
     runs = _run(problem, method_list, lams, T, memory, tell)
     _refuse_nothing_to_compare(problem, runs)
-    cases, smaller_balls = [], shrinking(chosen, runs.methods)
+    cases, smaller_balls = [], shrinking(bound_list, runs.methods)
     for i, reference in enumerate(runs.references):
         tell("constants", i, len(lams))
         at_lam = problem if torch.equal(lams[i], problem.lam) else problem.at(lams[i])  # a copy has no cached results
@@ -189,7 +189,7 @@ def check(
     with reporting_to(progress):
         floor = certificate.rounding_floor(cases[0].problem, runs.methods, T, local, runs.references, runs.errors)
         tell("the proofs", 0, 1)
-        observations = _observe(runs, cases[0], chosen, proofs, memory)
+        observations = _observe(runs, cases[0], bound_list, proofs, memory)
     norms = tuple(float(torch.linalg.vector_norm(solution.value)) for solution in runs.references)
     curves = {}
     for i, method in enumerate(runs.methods):
@@ -200,7 +200,7 @@ def check(
             observations.from_reference[method], observations.from_w_star[method],
             observations.spectral.get(method, {}), observations.doubt, _gradient_norm(cases[0], norms[0]),
         )  # fmt: skip
-        fitting = [bound for bound in chosen if method.name in bound.methods]
+        fitting = [bound for bound in bound_list if method.name in bound.methods]
         last = last_accuracy(cases[0], runs.references[0], method, T)
         curves[str(method)] = replace(judge.curve(run, fitting), last=last)
     validate.unchanged(problem)
@@ -227,14 +227,14 @@ def _gradient_norm(case: Case, of_reference: float) -> float:
 
 
 def _bounds(names: Sequence[str] | None) -> list[Bound]:
-    chosen = [catalogue[name] for name in (names if names is not None else catalogue)]
+    bound_list = [catalogue[name] for name in (names if names is not None else catalogue)]
     if names is not None:
-        for bound in chosen:
+        for bound in bound_list:
             if bound.bounds != error:
                 raise InputError(f"{bound.name} bounds {bound.bounds}, not the hypergradient's error; leave it out")
             if bound.kind is BoundKind.ENCLOSURE:
                 raise InputError(f"{bound.name} is part of every report; leave it out")
-    return [b for b in chosen if b.bounds == error and b.kind is not BoundKind.ENCLOSURE]
+    return [b for b in bound_list if b.bounds == error and b.kind is not BoundKind.ENCLOSURE]
 
 
 def _refuse_unless_run(bounds: Sequence[Bound], methods: Sequence[Method]) -> None:
@@ -273,23 +273,23 @@ def _refuse_nothing_to_compare(problem: Problem, runs: ErrorRuns) -> None:
     if zero and not any(errors.any() for errors in runs.errors.values()):
         raise InputError(
             f"{problem.name}: ∇f = 0, and so is every hypergradient at every t, so there is nothing to compare: at "
-            "this lam the lower level does not move with hparams, or outer_loss not with params; check both, or take "
-            "another lam"
+            "this lam the lower level does not depend on hparams, or outer_loss does not depend on params; check both, "
+            "or take another lam"
         )
 
 
-def _observe(runs: ErrorRuns, case: Case, chosen: Sequence[Bound], proofs: bool, memory: int) -> Observations:
+def _observe(runs: ErrorRuns, case: Case, bound_list: Sequence[Bound], proofs: bool, memory: int) -> Observations:
     problem, reference, local = case.problem, runs.references[0], case.constants[BallKind.LOCAL]
     T = len(runs.curves.t)
     ts = traced_steps(problem, T, TRACED_ONE if len(runs.references) == 1 else TRACED_SEVERAL)
     q = local["q"].value if "q" in local else None
-    names = names_of_observables(chosen, runs.methods, proofs)
+    names = names_of_observables(bound_list, runs.methods, proofs)
     from_reference = observe(
         problem, reference, runs.methods, T, names, q=q, ts=ts, states=runs.computed.states, memory=memory // 4
     )
     distance = certificate.distance(problem, reference, local)
     from_w_star = distances_from_w_star(from_reference, distance.value, q, ts)
-    from_spectrum = [bound for bound in chosen if bound.kind is BoundKind.FROM_SPECTRUM]
+    from_spectrum = [bound for bound in bound_list if bound.kind is BoundKind.FROM_SPECTRUM]
     spectral_methods = [
         method
         for method in runs.methods

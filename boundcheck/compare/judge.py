@@ -79,7 +79,7 @@ class Applies:
     first: Applied  # the inputs at the first λ, with observables at all t of `MethodRun.ts`
     applied: Sequence[Applied]  # the inputs at each λ, at `ts`
     ts: np.ndarray  # the t at which the theorem may apply
-    worths: Sequence[BoundValues]
+    evaluations: Sequence[BoundValues]
     values: np.ndarray  # samples × T, NaN where the theorem does not apply
     longer: np.ndarray | None  # the bound far beyond T, for its rate
     doubt: str  # why the bound is not proved to apply; empty if it is
@@ -129,21 +129,21 @@ def _bound_curve(bound: Bound, run: MethodRun) -> BoundCurve:
     floor = _floor(run, outcome)
     verdicts = [
         judge(run.errors[i], outcome.values[i], floor[i], worth.side, certified=proved(run.cases[i].certificate))
-        for i, worth in enumerate(outcome.worths)
+        for i, worth in enumerate(outcome.evaluations)
     ]
     verdict = worst([verdict for verdict in verdicts if verdict is not Verdict.NOT_APPLICABLE])
     sample = verdicts.index(verdict)  # the λ that decides
-    delta = min(1.0, sum(worth.delta for worth in outcome.worths))
+    delta = min(1.0, sum(worth.delta for worth in outcome.evaluations))
     proof = _proof(run, outcome, observed, floor)
     finding = Finding(
-        verdict, sample, run.errors, outcome.values, floor, outcome.worths[sample].weakest, delta, outcome.doubt, proof,
-        limits_of(bound, outcome.values, np.isfinite(outcome.values[0, run.ts - 1])),
+        verdict, sample, run.errors, outcome.values, floor, outcome.evaluations[sample].weakest, delta, outcome.doubt,
+        proof, limits_of(bound, outcome.values, np.isfinite(outcome.values[0, run.ts - 1])),
     )  # fmt: skip
     longer = outcome.longer
     return BoundCurve(
         **_identity(bound),
         values=outcome.values,
-        side=max((worth.side for worth in outcome.worths), key=list(Side).index),
+        side=max((worth.side for worth in outcome.evaluations), key=list(Side).index),
         delta=delta,
         weakest=finding.weakest,
         verdict=verdict,
@@ -176,18 +176,18 @@ def _evaluated(bound: Bound, run: MethodRun, observed: Observed, doubt: str) -> 
     if first.observed:  # evaluate at the first λ only, where w_t is in the ball of the constants
         inside = _in_ball(first.observed, observed, run.cases[0])
         applied, ts = [_restricted(first, inside)], run.ts[inside]
-    worths = applied[0].values_at(applied, ts)
+    evaluations = applied[0].values_at(applied, ts)
     values = np.full(run.errors.shape, np.nan)
-    values[: len(worths), ts - 1] = [worth.values for worth in worths]
+    values[: len(evaluations), ts - 1] = [worth.values for worth in evaluations]
     if not np.isfinite(values).any():
         return DoesNotApply("its values are too large for a float at every t")
     doubt = doubt or (run.doubt if FROM_W_STAR & set(first.observed) else "")
     if doubt:
-        worths = [replace(worth, side=Side.LOWER, delta=0.0, weakest=()) for worth in worths]
+        evaluations = [replace(worth, side=Side.LOWER, delta=0.0, weakest=()) for worth in evaluations]
     longest = tightness.LONGEST_BOUND if bound.recursion is None else tightness.LONGEST_RECURSION
     least = min(tightness.ACCURACIES[-1], tightness.RELATIVE[-1] * run.gradient_norm or np.inf)
     longer = None if first.observed else tightness.follow(lambda n: first.values(n).values, longest, least)
-    return Applies(first, applied, ts, worths, values, longer, doubt)
+    return Applies(first, applied, ts, evaluations, values, longer, doubt)
 
 
 def _identity(bound: Bound) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def _floor(run: MethodRun, outcome: Applies) -> np.ndarray:
     """The floor of the run; if a bound seems violated, also the rounding of constants and the scatter of runs."""
     floor = run.floor
     for i in np.flatnonzero(excess(run.errors, outcome.values, floor).any(axis=1)).tolist():
-        case, worth = run.cases[i], outcome.worths[i]
+        case, worth = run.cases[i], outcome.evaluations[i]
         floor = floor.copy()
         floor[i, outcome.ts - 1] += _rounding_of_constants(
             outcome.applied[i], worth.values, outcome.ts, case.problem.dtype

@@ -116,7 +116,7 @@ def plan(
     tell = progress or no_progress
     method_list = methods_of(problem, methods)
     if fixed := [m for m in method_list if m.k is not None]:
-        raise InputError(f"{fixed[0]} fixes k, which a plan is to find; write {fixed[0].name}")
+        raise InputError(f"{fixed[0]} fixes k, but a plan chooses k; write {fixed[0].name}")
     lam = problem.checked(problem.lam, "lam")
     doubts = validate.check(problem, lam).unconfirmed
     tell("constants", 0, 1)

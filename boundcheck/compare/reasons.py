@@ -81,7 +81,7 @@ def limits_of(bound: Bound, values: np.ndarray, applies: np.ndarray) -> str:
     """
     if any(assumption.key == "ball" for assumption in bound.assumptions):
         also = ", and near enough to w* for its conditions" if bound.conditions else ""
-        return "" if applies.all() else f"at the t where w_t is in the ball its constants were taken on{also}"
+        return "" if applies.all() else f"at the t where w_t is in the ball of its constants{also}"
     since = int(np.isfinite(values).all(axis=0).argmax()) + 1
     limits = f"for t ≥ {since}" if since > 1 else ""
     return limits + (", as ρ(t) > 1 before" if limits and any(c.left == rho for c in bound.conditions) else "")

@@ -97,8 +97,8 @@ def _landmarks(a: Report, b: Report, rtol: float) -> Iterator[Change]:
     rounding = max(rtol, ROUNDING[{a.problem["dtype"], b.problem["dtype"]} == {"float64"}])
     for name in (name for name in first if name in second):
         kind = name.partition(" loss")[0]
-        some = [abs(x) for x in (*_of_kind(first, kind), *_of_kind(second, kind)) if math.isfinite(x)]
-        if not _equal(first[name], second[name], rounding, rounding * max(some, default=0.0)):
+        sizes = [abs(x) for x in (*_of_kind(first, kind), *_of_kind(second, kind)) if math.isfinite(x)]
+        if not _equal(first[name], second[name], rounding, rounding * max(sizes, default=0.0)):
             yield Change(ChangePart.PROBLEM, name, first[name], second[name])
 
 

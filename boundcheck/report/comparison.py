@@ -128,8 +128,8 @@ class Comparison:
         methods, constants = self._of(ChangePart.METHOD), {c.name for c in self._of(ChangePart.CONSTANT)}
         parts += [f"{len(methods)} method{'s are' if len(methods) > 1 else ' is'} in one report only"] * bool(methods)
         parts += [f"{len(constants)} constant{'s' * (len(constants) > 1)} changed"] * bool(constants)
-        other = [change.name for change in self._of(ChangePart.PROBLEM) if change.name != "name"]
-        parts += [f"different {', '.join(other)}"] * bool(other)
+        properties = [change.name for change in self._of(ChangePart.PROBLEM) if change.name != "name"]
+        parts += [f"different {', '.join(properties)}"] * bool(properties)
         return f"{start}: {', '.join(parts)}."
 
     def _of(self, part: ChangePart) -> list[Change]:
@@ -140,10 +140,10 @@ class Comparison:
         rows: list[tuple[str, ...]] = []
         for part in ChangePart:
             changes = sorted(self._of(part), key=lambda change: change.worse is not True)  # the worse ones first
-            some = changes[:MOST] if len(changes) > MOST + 1 else changes
-            rows += [(c.part.value, c.name, _cell(c.before), _cell(c.after), MARKS[c.worse]) for c in some]
-            if len(some) < len(changes):
-                rows.append((part.value, f"… and {len(changes) - len(some)} more", "", "", ""))
+            visible = changes[:MOST] if len(changes) > MOST + 1 else changes
+            rows += [(c.part.value, c.name, _cell(c.before), _cell(c.after), MARKS[c.worse]) for c in visible]
+            if len(visible) < len(changes):
+                rows.append((part.value, f"… and {len(changes) - len(visible)} more", "", "", ""))
         times = f"time: {self.seconds[0]:.1f} s before, {self.seconds[1]:.1f} s after"
         violated = tuple(f"now violated: {name}" for name in self.violated)
         header = ("what", "which", "before", "after", "")

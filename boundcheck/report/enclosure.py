@@ -65,5 +65,5 @@ def enclosed(gaps: np.ndarray, certificates: Sequence[Constant | None]) -> Enclo
             upper[i, finite] = THEOREM.evaluate(Constants({"eps_g": eps_g}), gap_t=gap[finite]).values
             lower[i, finite] = np.maximum(gap[finite] - eps_g.value, 0)
             lower[i, ~finite] = np.inf  # the run diverged
-    worth = combine((eps_g, +1) for eps_g in certificates if eps_g is not None)
-    return Enclosure(lower, upper, Side.LOWER if None in certificates else worth.side, worth.delta)
+    combined = combine((eps_g, +1) for eps_g in certificates if eps_g is not None)
+    return Enclosure(lower, upper, Side.LOWER if None in certificates else combined.side, combined.delta)

@@ -115,7 +115,8 @@ class RunTrace:
             wrong = sum(row.descent is False for row in known)
             lines.append(f"descent direction: certain at {certain} steps, certainly not at {wrong}")
         if held := [row.estimate_held for row in self.rows if row.estimate is not None]:
-            lines.append(f"r_t: the estimate from ‖w'‖ at the λ before held at {held.count(True)} of {len(held)} steps")
+            share = f"{held.count(True)} of {len(held)} steps"
+            lines.append(f"r_t: the estimate from ‖w'‖ at the previous λ held at {share}")
         if self.rtol is not None and known:
             reached = [row for row in known if row.accuracy and row.accuracy.relative_error <= self.rtol]
             lines.append(f"relative error {self.rtol:g} reached at {len(reached)} of {count} steps")

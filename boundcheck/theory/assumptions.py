@@ -117,7 +117,7 @@ SPECTRUM = Assumption(
     "∂₁Φ(·,λ) is one symmetric matrix, I−∂₁Φ definite, its eigenvectors and eigenvalues known; step sizes frozen",
     "",
     (),
-    "a constant Hessian of at most 2000 unknowns, so that its eigenvectors can be computed",
+    "a constant Hessian of at most 2000 unknowns, whose eigenvectors can be computed",
 )
 GRADIENT_STEP = Assumption(
     "gradient step",
@@ -207,7 +207,7 @@ STOCHASTIC_C = Assumption(
     "E‖w_t−w*‖² ≤ ρ_t, and E‖v_k−v(w)‖² ≤ σ_k for the linear system at every w of the ball",
     "",
     ("mse_w", "mse_v"),
-    "ρ_t and σ_k are bounds of this catalogue with the steps that were used; what is measured is an estimate",
+    "ρ_t and σ_k are bounds of this catalogue with the steps that were used; measured values are estimates",
 )
 INDEPENDENT = Assumption(
     "independent",

@@ -122,8 +122,8 @@ def solve(
     eps, cost_t, cost_k = (_positive(n, x) for n, x in (("eps", eps), ("cost_t", cost_t), ("cost_k", cost_k)))
     _refuse_extremes(eps, cost_t, cost_k)
     if steps is not None:
-        choice, value, worth = choose_along(bound, constants, eps, steps, steps_v or steps, given)
-        return Iterations(choice.t, choice.k, value, (cost_t + cost_k) * (choice.t or 0), worth.side, choice.how)
+        choice, value, combined = choose_along(bound, constants, eps, steps, steps_v or steps, given)
+        return Iterations(choice.t, choice.k, value, (cost_t + cost_k) * (choice.t or 0), combined.side, choice.how)
     if takes_rates(bound) or steps_v is not None:
         raise InputError(f"{bound.name} {RATES_ONLY if takes_rates(bound) else OWN_STEPS}")
     dearest = max(cost_t, cost_k)

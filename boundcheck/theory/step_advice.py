@@ -208,8 +208,8 @@ def _sentence(constants: Constants, in_use: _Candidate | None, step: _Candidate,
         return f"use α = {step.alpha:g}, which contracts {where} {step.clause}"
     name, known = _named(in_use.alpha, chosen), constants["q"].side in (Side.EXACT, Side.LOWER)
     if in_use.where == place:
-        other = "keep it" if step is in_use else f"α = {step.alpha:g} contracts more {step.clause}"
-        return f"{name} contracts {place} {in_use.clause}; {other}"
+        comparison = "keep it" if step is in_use else f"α = {step.alpha:g} contracts more {step.clause}"
+        return f"{name} contracts {place} {in_use.clause}; {comparison}"
     if in_use.where == AT_SOLUTION:
         doubt = "but not on the whole ball" if known else "but is not known to on the whole ball"
         start = f"{name} contracts at w* ({contraction(in_use.q, in_use.side)}), {doubt}"
@@ -241,8 +241,8 @@ def _on_paper_ball(step: _Candidate, constants: Constants | None) -> str:
     if alpha is None or q is None or q.side not in (Side.EXACT, Side.LOWER):
         return ""
     ratio = step.alpha / alpha.value  # an eigenvalue of α times the Hessian is 1 + q or 1 − q somewhere on that ball
-    there = min(ratio * (1 + q.value) - 1, 1 + ratio * (q.value - 1))
-    return f"; on the paper's ball ‖w‖ ≤ 2D it does not (q ≥ {there:.3g})" if q.value >= 1 and there >= 1 else ""
+    q_there = min(ratio * (1 + q.value) - 1, 1 + ratio * (q.value - 1))
+    return f"; on the paper's ball ‖w‖ ≤ 2D it does not (q ≥ {q_there:.3g})" if q.value >= 1 and q_there >= 1 else ""
 
 
 def _named(alpha: float, chosen: str | None) -> str:
@@ -262,5 +262,5 @@ def contraction(q: float, side: Side) -> str:
         return f"q {relation} 1 − {rounded_down(1 - q, 2) if relation == '≤' else 1 - q:.1e}"
     scaled = q * 10**DIGITS if q < 1 else q * 100
     whole = math.ceil(scaled - 1e-9) if relation == "≤" else math.floor(scaled + 1e-9) if relation == "≥" else None
-    shown = q if whole is None else whole / (10**DIGITS if q < 1 else 100)
-    return f"q {relation} {shown:.4g}"
+    rounded = q if whole is None else whole / (10**DIGITS if q < 1 else 100)
+    return f"q {relation} {rounded:.4g}"

@@ -88,7 +88,7 @@ CONSTANTS = (
     Quantity(
         "q_star",
         r"q_\star",
-        "‖∂₁Φ(w*,λ)‖, the contraction constant at the fixed point alone",
+        "‖∂₁Φ(w*,λ)‖, the contraction constant at the fixed point only",
         high=1.0,
         assumption="contraction at the fixed point",
         remedy=CONTRACTION_REMEDY,
@@ -121,7 +121,7 @@ CONSTANTS = (
     Quantity(
         "L_ell", r"L_\ell", "bound on ‖∇²₂₁ℓ‖: at w(λ) in appendix B, over the ball for the weighted norm", text="L_ℓ"
     ),
-    Quantity("r_0", "r_0", "‖w_0−w*‖, how far the start is from the solution"),
+    Quantity("r_0", "r_0", "‖w_0−w*‖, the distance from the start to the solution"),
     Quantity("W", "W", "‖w'(λ)‖"),
     Quantity("g_star", r"g_\star", "‖∇₁E(w*,λ)‖", text="g*"),
     Quantity(
@@ -196,13 +196,15 @@ STOCHASTIC = (
 ) = _symbols(STOCHASTIC)  # fmt: skip
 
 # names in the terminal: the left-hand sides of bounds, and the states of recursions
-SHOWN = {"error": "‖g − ∇f‖", "dw": "‖w_t' − w'‖", "du": "‖u_{t,k} − w'‖", "r_t": "r", "Delta_t": "Δ'"}
-SHOWN |= {"R_t": "R", "U_t": "U", "eps_0": "ε_0", "lam_step": "‖λ − λ_prev‖"}
-SHOWN |= {"bias": "‖E g − ∇f‖", "mse": "E‖g − ∇f‖²", "mse_w": "E‖w_t − w*‖²", "mse_v": "E‖v_k − v(w_t)‖²", "M_t": "M"}
-SHOWN |= {"variance_given_w": "E V[g | w_t]", "variance_of_mean": "V E[g | w_t]"}
+TERMINAL_NAMES = {
+    "error": "‖g − ∇f‖", "dw": "‖w_t' − w'‖", "du": "‖u_{t,k} − w'‖", "r_t": "r", "Delta_t": "Δ'", "R_t": "R",
+    "U_t": "U", "eps_0": "ε_0", "lam_step": "‖λ − λ_prev‖", "bias": "‖E g − ∇f‖", "mse": "E‖g − ∇f‖²",
+    "mse_w": "E‖w_t − w*‖²", "mse_v": "E‖v_k − v(w_t)‖²", "M_t": "M", "variance_given_w": "E V[g | w_t]",
+    "variance_of_mean": "V E[g | w_t]",
+}  # fmt: skip
 
 OBSERVABLES = tuple(
-    Quantity(name, latex, meaning, "observable", text=SHOWN.get(name, ""))
+    Quantity(name, latex, meaning, "observable", text=TERMINAL_NAMES.get(name, ""))
     for name, latex, meaning in (
         ("error", r"\|g(\lambda)-\nabla f(\lambda)\|", "hypergradient error; g is ∇f_t for ITD, ∇̂f for AID"),
         ("r_t", "r_t", "‖w_t−w*‖"),
@@ -216,7 +218,7 @@ OBSERVABLES = tuple(
         ("newton_t", "s_t", "‖(I−∂₁Φ(w_t))⁻¹(w_t−Φ(w_t))‖, the length of a Newton step"),
         ("v_t", r"\|v_t\|", "‖v_t‖, v_t = (I−∂₁Φ(w_t)ᵀ)⁻¹∇₁E(w_t)"),
         ("v_star", r"\|v\|", "‖v(λ)‖, v = (I−∂₁Φ(w*)ᵀ)⁻¹∇₁E(w*)"),
-        ("v_k", r"\|v_{t,k}\|", "‖v_{t,k}‖, what the linear solver gave"),
+        ("v_k", r"\|v_{t,k}\|", "‖v_{t,k}‖, the norm of the linear solver's result"),
         ("solve_error", r"\|\partial_2\Phi(w_t)^\top(v_{t,k}-v_t)\|", "‖∂₂Φ(w_t)ᵀ(v_{t,k}−v_t)‖"),
         ("eps_w", r"\varepsilon_w", "‖w−Φ(w,λ)‖, the residual of the fixed point"),
         ("eps_v", r"\varepsilon_v", "‖(I−∂₁Φ(w)ᵀ)v−∇₁E(w)‖, the residual of the linear system"),
@@ -234,10 +236,10 @@ OBSERVABLES = tuple(
         ("dZ", r"\|\partial_2\Phi(w_t)-\partial_2\Phi(w)\|", "‖∂₂Φ(w_t)−∂₂Φ(w*)‖"),
         ("A_t_inv", r"\|A_t^{-1}\|", "‖(I−∂₁Φ(w_t)ᵀ)⁻¹‖"),
         ("A_inv", r"\|A^{-1}\|", "‖(I−∂₁Φ(w*)ᵀ)⁻¹‖"),
-        ("path_t", "P_t", "Σ_{1≤j<t} q^(t−1−j)‖w_j−w*‖, the distances along the path as ITD's derivative sees them"),
-        ("gap_t", r"\|g-\tilde g\|", "‖g−g̃‖, how far the hypergradient is from the reference"),
+        ("path_t", "P_t", "Σ_{1≤j<t} q^(t−1−j)‖w_j−w*‖, the distances along the path, weighted as in ITD"),
+        ("gap_t", r"\|g-\tilde g\|", "‖g−g̃‖, the distance from the hypergradient to the reference"),
         ("eps_0", r"\varepsilon_0", "‖w_0−Φ(w_0,λ)‖, the residual of the start"),
-        ("r_prev", r"r_{\mathrm{prev}}", "‖w_0−w(λ_prev)‖, how far the start is from the solution at the λ before"),
+        ("r_prev", r"r_{\mathrm{prev}}", "‖w_0−w(λ_prev)‖, the distance from the start to the previous solution"),
         ("W_path", r"W_{\mathrm{path}}", "sup of ‖w'‖ over the segment from λ_prev to λ"),
         ("lam_step", r"\|\lambda-\lambda_{\mathrm{prev}}\|", "‖λ−λ_prev‖, the length of the upper-level step"),
         ("Delta_t", r"\Delta'_t", "bound on ‖w_t'−w'‖ carried by a recursion"),
@@ -259,18 +261,18 @@ OBSERVABLES = tuple(
         (
             "start_t",
             r"\Pi_t\,\mathrm{MSE}_0",
-            "Π_{j<t} r_j E‖w_0−w*‖², what is left of the start where step j keeps r_j",
+            "Π_{j<t} r_j E‖w_0−w*‖², the start times the factors r_j of all steps",
         ),
-        ("noise_t", "N_t", "Σ_{i<t} η_i² E V[Φ̂(w_i)|w_i], each term times what later steps keep of it"),
-        ("moves_t", "Q_t", "Σ_{i<t} η_i² E‖Φ(w_i)−w_i‖², each term times what later steps keep of it"),
-        ("averaged_t", "H_t", "Σ_{i<t} η_i(1−η_i) E‖Φ(w_i)−w_i‖², each term times what later steps keep of it"),
-        ("squares_t", "S_t^{(2)}", "Σ_{i<t} η_i² E‖w_i−w*‖², each term times what later steps keep of it"),
-        ("roots_t", "S_t^{(1)}", "Σ_{i<t} η_i² (E‖w_i−w*‖²)^½, each term times what later steps keep of it"),
-        ("curved_t", "C_t", "Σ_{i<t} α E⟨∇₁ℓ(w_i)−μ(w_i−w*), w_i−w*⟩, each term times what later steps keep of it"),
+        ("noise_t", "N_t", "Σ_{i<t} η_i² E V[Φ̂(w_i)|w_i], each term times the factors r_j of later steps"),
+        ("moves_t", "Q_t", "Σ_{i<t} η_i² E‖Φ(w_i)−w_i‖², each term times the factors r_j of later steps"),
+        ("averaged_t", "H_t", "Σ_{i<t} η_i(1−η_i) E‖Φ(w_i)−w_i‖², each term times the factors r_j of later steps"),
+        ("squares_t", "S_t^{(2)}", "Σ_{i<t} η_i² E‖w_i−w*‖², each term times the factors r_j of later steps"),
+        ("roots_t", "S_t^{(1)}", "Σ_{i<t} η_i² (E‖w_i−w*‖²)^½, each term times the factors r_j of later steps"),
+        ("curved_t", "C_t", "Σ_{i<t} α E⟨∇₁ℓ(w_i)−μ(w_i−w*), w_i−w*⟩, each term times the factors r_j of later steps"),
         (
             "curved_roots_t",
             "C_t^{(1)}",
-            "Σ_{i<t} (α E⟨∇₁ℓ(w_i)−μ̂(w_i−w*), w_i−w*⟩)^½, each term times what later steps keep of it",
+            "Σ_{i<t} (α E⟨∇₁ℓ(w_i)−μ̂(w_i−w*), w_i−w*⟩)^½, each term times the factors r_j of later steps",
         ),
     )
 )

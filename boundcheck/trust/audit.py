@@ -132,7 +132,7 @@ def _user_input(problem: Problem, g: Any, w: Any, v: Any, lam: Any, previous: An
 
     value = flat(g, "g")
     if value is None:
-        raise InputError(f"{problem.name}: g is None; give the hypergradient that is to be audited")
+        raise InputError(f"{problem.name}: g is None; give the hypergradient to audit")
     return _UserInput(at_lam, value, flat(w, "w"), flat(v, "v"), _earlier(problem, previous))
 
 

@@ -55,7 +55,7 @@ def single(factor: float) -> str:
 
 def not_from(apart: float) -> str:
     """The sentence if the given w and v do not lead to g."""
-    return f"No single fault explains it: ∇₂E + ∂₂Φᵀv at the w and v that were given is {percent(apart)} off g."
+    return f"No single fault explains it: ∇₂E + ∂₂Φᵀv at the given w and v is {percent(apart)} off g."
 
 
 def doubt(eps_g: Constant | None) -> str:

@@ -73,9 +73,9 @@ class Descent:
     ) -> OuterValue:
         """f and ∇f at λ to the current relative error; `needed` if the run cannot continue without this value."""
         scale = self.coordinates.scale(lam)
-        asked = RequestedAccuracy(self.asked, self.atol, lambda g: float((scale * g).norm()), show, f_atol)
+        request = RequestedAccuracy(self.asked, self.atol, lambda g: float((scale * g).norm()), show, f_atol)
         try:
-            return self.evaluate(quick(replace(self.problem, lam=lam)), start, asked)
+            return self.evaluate(quick(replace(self.problem, lam=lam)), start, request)
         except DivergenceError:
             if needed:
                 self.refuse(lam)

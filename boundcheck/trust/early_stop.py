@@ -47,7 +47,7 @@ def linear(e: Evidence) -> Iterator[Suspect]:
     if alpha is not None and abs(alpha - 1) > 1e-3:
         yield Suspect(
             "linear-solve", off(base.direct + base.pulled(base.b) / alpha),
-            "it has ∇₁E in the place of the solution of ∂₁₁ℓ v = ∇₁E, as in T1−T2: the Hessian counts as the identity",
+            "it has ∇₁E instead of the solution of ∂₁₁ℓ v = ∇₁E, as in T1−T2: the Hessian counts as the identity",
             "Solve ∂₁₁ℓ v = ∇₁E, with conjugate gradient for example.",
         )  # fmt: skip
     for name, vs in _iterates(base).items():

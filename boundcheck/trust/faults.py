@@ -64,7 +64,7 @@ def transpose(e: Evidence) -> Iterator[Suspect]:
     if e.problem.d == e.problem.n > 1:
         yield Suspect(
             "transpose", e.off(base.direct + base.d2phi(base.v)),
-            "∂₂Φ is not transposed: it has ∂₂Φv in place of ∂₂Φᵀv", "Use vᵀ∂₂Φ, the gradient of vᵀΦ(w, λ) by λ.",
+            "∂₂Φ is not transposed: it has ∂₂Φv instead of ∂₂Φᵀv", "Use vᵀ∂₂Φ, the gradient of vᵀΦ(w, λ) by λ.",
         )  # fmt: skip
 
 
@@ -115,10 +115,10 @@ def other_lam(e: Evidence) -> Iterator[Suspect]:
             yield Suspect("lambda", e.off(factor * e.base.value), cause, by_exp)
     for other, name in _other_lams(e):
         try:
-            there = reference(e.problem, e.problem.checked(other, "lam")[None]).value[0]
+            g_there = reference(e.problem, e.problem.checked(other, "lam")[None]).value[0]
         except BoundcheckError:
             continue
-        yield Suspect("lambda", e.off(there), f"it is the hypergradient at {name}", f"Compute it at {_WHERE}.")
+        yield Suspect("lambda", e.off(g_there), f"it is the hypergradient at {name}", f"Compute it at {_WHERE}.")
 
 
 _WHERE = "the λ of the problem, or audit it with lam= where it was computed"

@@ -142,10 +142,10 @@ class _Run:
     def step(self, step: int, size: float) -> str:
         """Take one step of gradient descent; returns the reason if the run has to end, else an empty string."""
         start = self.problem.w0 if self.w is None or not self.warm else self.w
-        given = None if self.method == "exact" else start
+        w0 = None if self.method == "exact" else start
         v0 = self.v if self.warm and self.method.startswith("aid") else None
         try:
-            g = hypergradient(self.problem, self.method, t=self.t, lam=self.lam, w0=given, v0=v0)
+            g = hypergradient(self.problem, self.method, t=self.t, lam=self.lam, w0=w0, v0=v0)
         except DivergenceError as why:
             if step == 0:
                 raise

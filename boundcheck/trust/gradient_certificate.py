@@ -45,9 +45,9 @@ def certificate(problem: Problem, point: OuterValue, coordinates: Coordinates) -
 
     The reference starts from w_0. If it leads to another fixed point than that of the run, nothing is proved.
     """
-    there = replace(problem, lam=point.lam)
+    at_lam = replace(problem, lam=point.lam)
     try:
-        certified = certified_reference(there, None, Spend(DELTA, 0))
+        certified = certified_reference(at_lam, None, Spend(DELTA, 0))
     except (AssumptionError, DivergenceError, UserCodeError) as why:
         return estimate(point, coordinates, str(why))
     if certified.eps_g is None:

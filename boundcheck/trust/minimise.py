@@ -170,7 +170,7 @@ def _descend(run: Descent, tol: float, steps: int, prove: bool) -> _End:
                 try:
                     here = run.step(here)
                 except Stuck:
-                    why_not = f"no step takes f down any more; {_remedy(run.problem)}"
+                    why_not = f"no step decreases f any more; {_remedy(run.problem)}"
         if not prove:
             return _ended(here, estimate(here, run.coordinates, "no proof was asked for"), tol, why_not)
         certified = certificate(run.problem, here, run.coordinates)
@@ -194,8 +194,8 @@ def _remedy(problem: Problem) -> str:
 def _ended(at: OuterValue, certified: GradientCertificate, tol: float, why_not: str) -> _End:
     if certified.norm.upper > tol:
         return _End(at, certified, f"not converged: {why_not}")
-    worth = f"an estimate, as {certified.doubt}" if certified.doubt else "proved"
-    return _End(at, certified, f"‖∇f‖ ≤ tol, {worth}")
+    evidence = f"an estimate, as {certified.doubt}" if certified.doubt else "proved"
+    return _End(at, certified, f"‖∇f‖ ≤ tol, {evidence}")
 
 
 def _refuse(tol: float, outer_step: float | None, rule: str, callback: object) -> None:

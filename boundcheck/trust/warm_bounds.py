@@ -47,7 +47,7 @@ def from_drift(
     q = _contraction(certified)
     if q is None:
         return None
-    at_one_end = Constant("W_path", W.value, Side.LOWER, Provenance("‖w'‖ at the λ before"))
+    at_one_end = Constant("W_path", W.value, Side.LOWER, Provenance("‖w'‖ at the previous λ"))
     return _bound("warm-drift", q, t, r_prev=r_prev, W_path=at_one_end, lam_step=lam_step)
 
 

@@ -100,7 +100,7 @@ class Watch:
     ) -> None:
         problem = require_problem(problem)
         if count(every, "every") < 1:
-            raise InputError(f"every = {every} looks at no step; give an integer >= 1")
+            raise InputError(f"every = {every} is too small; give an integer >= 1")
         if rtol is not None and not 0 < rtol < math.inf:
             raise InputError(f"rtol = {rtol} is not a relative error; give a positive number, or leave it out")
         if callback is not None and not callable(callback):
@@ -238,6 +238,6 @@ def _not_from_there(row: RunStep, certified: CertifiedSolution) -> RunStep:
         return row
     return replace(
         row,
-        why=f"w is {float(row.r_t.lower):.3g} from w(λ), and {row.t} steps of Φ from the w before end within "
-        f"{row.bound.value:.3g} of it: the lower level started elsewhere (give w0=), or its steps are others",
+        why=f"w is {float(row.r_t.lower):.3g} from w(λ), but {row.t} steps of Φ from the previous w end within "
+        f"{row.bound.value:.3g} of it: the lower level started elsewhere (give w0=), or does not take these steps",
     )

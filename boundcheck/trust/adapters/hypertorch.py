@@ -84,8 +84,8 @@ def problem(
     """
     if fp_map is not None and inner_loss is None and getattr(fp_map, "dim_mult", None) == 1:
         fp_map, inner_loss, step_size = None, _loss_of(fp_map), _step_of(fp_map, hparams, step_size)
-    given = {"inner_loss": inner_loss, "-root": None, "fp_map": fp_map}
-    return problem_of(outer_loss, list(params), list(hparams), given, step_size, name)
+    lower_level = {"inner_loss": inner_loss, "-root": None, "fp_map": fp_map}
+    return problem_of(outer_loss, list(params), list(hparams), lower_level, step_size, name)
 
 
 def gradients(hparams: Tensors) -> list[Tensor]:

@@ -75,7 +75,7 @@ def problem(
     def in_torch(function: Callable[..., Any] | None, what: str, arguments: Sequence[Any]) -> Function | None:
         return None if function is None else translated(jax, function, what, params, hparams, arguments)
 
-    given = {
+    lower_level = {
         "fun": in_torch(fun, "fun", args),
         "optimality_fun": in_torch(optimality_fun, "optimality_fun", args),
         "fixed_point_fun": in_torch(fixed_point_fun, "fixed_point_fun", args),
@@ -83,7 +83,7 @@ def problem(
     outer = in_torch(outer_loss, "outer_loss", ())
     assert outer is not None
     w0, lam = (jax.tree_util.tree_map(_number, tree) for tree in (params, hparams))
-    return problem_of(outer, w0, lam, given, step_size, name)
+    return problem_of(outer, w0, lam, lower_level, step_size, name)
 
 
 def translated(jax: Any, function: Any, what: str, params: Any, hparams: Any, args: Sequence[Any]) -> Function:
@@ -101,9 +101,9 @@ def translated(jax: Any, function: Any, what: str, params: Any, hparams: Any, ar
         return trees.tree_unflatten(structure, jax_program.run(recorded.jaxpr, recorded.consts, leaves))
 
     for size in (0.0, 1.0):  # compare at the point itself, and at another point where no term is 0 by chance
-        there = [trees.tree_map(lambda x, size=size: _moved(x, size), tree) for tree in (params, hparams)]
-        theirs = trees.tree_leaves(user_functions.call(applied, what, *there))
-        ours = trees.tree_leaves(in_torch(*(trees.tree_map(_number, tree) for tree in there)))
+        shifted = [trees.tree_map(lambda x, size=size: _moved(x, size), tree) for tree in (params, hparams)]
+        theirs = trees.tree_leaves(user_functions.call(applied, what, *shifted))
+        ours = trees.tree_leaves(in_torch(*(trees.tree_map(_number, tree) for tree in shifted)))
         for left, right in zip(theirs, ours, strict=True):
             _compare(np.asarray(left), right.numpy(), what)
     return in_torch
