@@ -15,7 +15,7 @@ RELATIVE = (0.1, 0.01, 0.001)  # accuracies in units of ‖∇f‖
 LINEAR = 0.999  # a line has at least this R²
 SHORTEST_LINE = 8  # a line has at least this many points
 LONGEST_BOUND = 1 << 20  # a bound is evaluated up to this many iterations
-LONGEST_RECURSION = 1 << 15  # the same for a bound that is computed step by step
+LONGEST_RECURSION = 1 << 15  # the limit for a bound that is computed step by step
 
 
 def ratio(values: np.ndarray, errors: np.ndarray, floor: np.ndarray) -> np.ndarray:

@@ -108,9 +108,9 @@ def choose_along(
     if not takes_rates(bound):
         raise InputError(f"{bound.name} {OWN_STEPS}")
     known = as_constants(constants)
-    both = [name for name in RATES if name in known or name in known_symbols(given)]
-    if both:
-        raise InputError(f"{both[0]} and steps= are both given; leave out one of them")
+    given_rates = [name for name in RATES if name in known or name in known_symbols(given)]
+    if given_rates:
+        raise InputError(f"{given_rates[0]} and steps= are both given; leave out one of them")
     known = known.replace(*(_constant(n, x) for n, x in given.items() if QUANTITIES[n].kind == "constant"))
     of_rates = OfRates(bound, known, given)
     if not of_rates.floor <= eps:

@@ -180,7 +180,7 @@ def _best(constants: Constants, place: str) -> _Candidate | None:
 
 
 def _limit(constants: Constants) -> float | None:
-    """2α/(1+q) where q ≥ 1: no larger step contracts on the ball, if that q is attained."""
+    """2α/(1+q) if q ≥ 1, else None. No larger step contracts on the ball, provided that q is attained."""
     alpha, q = constants.get("alpha"), constants.get("q")
     return None if alpha is None or q is None or q.value < 1 else 2 * alpha.value / (1 + q.value)
 

@@ -24,7 +24,7 @@ def deviation(weight: sp.Expr) -> sp.Expr:
 
 
 def squares(weight: sp.Expr) -> sp.Expr:
-    """The same three terms squared one by one; (a+b+c)² ≤ 3(a²+b²+c²)."""
+    """The sum of the squares of the three terms of `deviation`; (a+b+c)² ≤ 3(a²+b²+c²)."""
     return weight**2 * mse_w + L_Phi_star**2 * mse_v + nu_2**2 * mse_w * mse_v
 
 

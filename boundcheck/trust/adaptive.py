@@ -33,8 +33,8 @@ from boundcheck.trust.way_to_solution import leads_to
 
 FIRST = 2  # lower-level steps before the first point
 TRIAL = 2  # products that test whether ∂₁Φ is symmetric
-FACTOR = 0.1  # a point reduces the residual of the point before by this factor at most
-CHECK = 0.3  # and by this factor at least, which is enough to show the error of the point before
+FACTOR = 0.1  # the strongest reduction of the residual from one point to the next
+CHECK = 0.3  # the weakest reduction, which is enough to show the error of the point before
 LOOSEST = 0.3  # the tolerance of the first linear solve
 WITHIN = 0.5  # a point aims at this fraction of the tolerance
 SHARE = 0.3  # the linear solver may leave this fraction of the error at which a point aims

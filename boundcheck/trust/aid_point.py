@@ -124,7 +124,7 @@ class Solvers:
         return AidPoint(*of_w, solved.v, value, outer.w, direct, residual_v, error.error)
 
     def after(self, point: AidPoint, current: Iterate, tol: float) -> AidPoint:
-        """AID at the next w, from the v of the point; for aid-fp the residual already contains one step."""
+        """AID at the next w, from the v of the point; for aid-fp the residual of v gives one step for free."""
         start = point.v - point.residual_v if self.method == "aid-fp" else point.v
         return self.point(current, start, tol, known=True)
 

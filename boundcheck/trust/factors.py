@@ -12,7 +12,7 @@ from boundcheck.trust.diagnosis import Suspect, double
 from boundcheck.trust.evidence import Evidence
 
 SHARE = 0.01  # a factor may leave this share of the error; errors of slow iterations are nearly parallel to ∇f too
-FITTED_SHARE = 1e-4  # the same for a factor that was fitted to g
+FITTED_SHARE = 1e-4  # a factor that was fitted to g may leave this share
 CLOSE_TO_ONE = 0.1  # a factor c with a smaller |log c| is not a typical mistake
 WHOLE = 1e-3  # a factor this near to a whole number counts as the whole number
 LARGEST_WHOLE = 10_000

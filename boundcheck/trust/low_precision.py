@@ -15,7 +15,7 @@ from boundcheck.trust.pieces import Pieces, exact_at
 LOWER = (torch.bfloat16, torch.float16, torch.float32)
 FEW_BITS = 64  # numbers with a mantissa of at most 6 bits are exact in any precision, so they show nothing
 AT_MOST = 30  # the error may be this many times the rounding of one solve, because many steps add up
-SIMILAR = 3  # the same factor if only the size of the error is evidence
+SIMILAR = 3  # the allowed multiple if the size of the error is the only evidence
 DRAWS = 3  # random perturbations
 
 

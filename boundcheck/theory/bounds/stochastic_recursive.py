@@ -36,7 +36,7 @@ CHAIN = (
         "√V[Φ̂(w)] ≤ √V* + √m₁‖w−w*‖, and Minkowski's inequality for the mean over w_i",
         ("V_star", "m_1"),
     )
-    .to("recursion", M_t, "E‖w_i−w*‖² ≤ M_i, and a step grows with it", ("mse_0", "q", "V_star", "m_1"))
+    .to("recursion", M_t, "E‖w_i−w*‖² ≤ M_i, with which a step grows", ("mse_0", "q", "V_star", "m_1"))
 )
 
 BOUND = Bound(
