@@ -1,1 +1,1 @@
-"""Where theory and numerics meet: error curves are compared with bounds."""
+"""Compare error curves with bounds. This package joins theory and numerics."""

@@ -1,8 +1,8 @@
-"""Which bounds apply to a run: this module checks every assumption of a theorem on the problem.
+"""Decide which bounds apply to a run, by checking every assumption of a theorem on the problem.
 
 `CHECKS` has a function for each assumption that a problem may fail. `BY_CONSTRUCTION` has the assumptions that every
-run meets, with the reason. An assumption in neither is an error when this module is imported. Bounds on means over
-random draws are the subject of `stochastic_bounds.py`.
+run meets, with the reason. If an assumption is in neither, importing this module fails. `stochastic_bounds.py` does the
+same for bounds on means over random draws.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _plain(case: Case) -> AssumptionAnswer:
 
 
 def _lower_rate(case: Case) -> AssumptionAnswer:
-    """A rate ρ(t) of the lower-level iterates is needed."""
+    """Check that a rate ρ(t) of the lower-level iterates is proved."""
     name = case.problem.dynamics.name
     why = f"no rate ρ(t) is proved for {name} on this problem (only for optimal steps on a quadratic loss)"
     return _unless(not case.plain and (case.momentum is None or not case.constant_hessian), why)
@@ -87,7 +87,7 @@ def _spectrum(case: Case) -> AssumptionAnswer:
 
 
 def _smooth(case: Case) -> AssumptionAnswer:
-    """Gradient descent with a step that is held fixed, so that ∂₂Φ = −α∇²₂₁ℓ."""
+    """Check for gradient descent with a step that does not depend on λ; then ∂₂Φ = −α∇²₂₁ℓ."""
     if not case.plain:
         return _plain(case)
     slope = case.constants[BallKind.LOCAL].get("grad_alpha")
@@ -114,17 +114,17 @@ CHECKS: Mapping[str, Callable[[Case], AssumptionAnswer]] = {
     "segment": lambda case: AssumptionAnswer("applies to a run over several λ, as bc.follow makes it; λ is fixed here"),
 }
 BY_CONSTRUCTION: Mapping[str, str] = {
-    "1(i)": "w* is the fixed point that the reference found; it is the only one on a ball where q < 1",
-    "1(ii)": "the reference solved with I − ∂₁Φ(w*), and refuses where that is singular",
-    "1(iii)": "ν₁ and ν₂ are among the constants, and a bound is worth what they are",
-    "1(iv)": "η₁ and η₂ are among the constants, and a bound is worth what they are",
+    "1(i)": "w* is the fixed point that the reference computes; it is the only one on a ball where q < 1",
+    "1(ii)": "the reference solves a system with I − ∂₁Φ(w*), and refuses a singular one",
+    "1(iii)": "ν₁ and ν₂ are among the constants, and their sides decide the side of the bound",
+    "1(iv)": "η₁ and η₂ are among the constants, and their sides decide the side of the bound",
     "2": "q is among the constants, and a q ≥ 1 is refused",
     "3(i)": "μ_λ is among the constants, and must be positive",
     "3(iii)": "σ(k) is the rate of the solver that was run, from v_0 = 0",
     "w_0' = 0": "w_0 is a tensor of numbers, which do not depend on λ",
     "v_0 = 0": "every linear solver that is compared starts at 0",
     "ball": "the bound is evaluated only at the t where w_t is in the ball of its constants",
-    "certified": "ε_g is among the constants, and the enclosure is worth what it is",
+    "certified": "ε_g is among the constants, and its side is the side of the enclosure",
 }
 
 
@@ -141,7 +141,7 @@ def _other_k(bound_k: int, method: Method) -> AssumptionAnswer:
 
 
 def question(bound: Bound, method: Method, case: Case) -> AssumptionAnswer:
-    """Does the bound apply to this method on this problem?"""
+    """Whether the bound applies to this method on this problem."""
     if bound.not_run:
         return AssumptionAnswer(bound.not_run)
     if bound.only_k is not None and method.k != bound.only_k:
@@ -154,13 +154,13 @@ def question(bound: Bound, method: Method, case: Case) -> AssumptionAnswer:
     if unrolled and contracts and not case.plain:
         return _plain(case)
     answers = [CHECKS[a.key](case) for a in bound.assumptions if a.key in CHECKS]
-    answers += [case.symmetric] if conjugate and bound.mentions(sigma) else []  # the rate of CG needs it
+    answers += [case.symmetric] if conjugate and bound.mentions(sigma) else []  # the rate of CG needs symmetry
     refusals = [answer for answer in answers if answer.refusal]
     doubts = [answer for answer in answers if answer.doubt]
     return next(iter(refusals + doubts), YES)
 
 
 def shrinking(bounds: Iterable[Bound], methods: Iterable[Method]) -> bool:
-    """Does one of the bounds on these methods use constants of smaller balls?"""
+    """Whether one of the bounds on these methods uses constants on smaller balls."""
     names = {method.name for method in methods}
     return any(bound.shrinks and names & set(bound.methods) for bound in bounds)

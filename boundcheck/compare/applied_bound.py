@@ -1,4 +1,4 @@
-"""A bound applied to a method on a problem: its constants on the right ball, the rates of the solvers, its values."""
+"""Apply a bound to a method on a problem: constants on the right ball, rates of the solvers, values."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from boundcheck.theory.evaluation import BoundValues, evaluate
 from boundcheck.theory.rates import RATES, SOLVER_RATES
 from boundcheck.theory.symbols import QUANTITIES, rho, sigma
 
-NORMS = 6  # Lyapunov norms; a weighted bound takes the best of them at each t
+NORMS = 6  # the number of Lyapunov norms; a weighted bound takes the best of them at each t
 
 
 @dataclass(frozen=True, eq=False)
 class Applied:
-    """`constants` holds one or several sets. Each gives a bound; the smallest at each t counts."""
+    """A bound with its inputs. Each set of `constants` gives a bound, and the smallest one at each t counts."""
 
     bound: Bound
     method: Method
     ball: BallKind
     constants: Sequence[Constants]
     rates: Mapping[str, str]  # the names of ρ and σ
-    observed: Mapping[str, np.ndarray] = field(default_factory=dict)  # at the t of the run, where the formula needs it
+    observed: Mapping[str, np.ndarray] = field(default_factory=dict)  # the observables that the formula needs
 
     def values(self, ts: np.ndarray) -> BoundValues:
-        """At every t, with NaN where a condition of the theorem fails; AssumptionError where it fails for all t."""
+        """The bound at every t, NaN where a condition of the theorem fails; AssumptionError if it fails at all t."""
         call = self.bound.call(self.constants[0], ts, self.k(ts), self._given(ts))
         return self._least(call, ts)
 
     def values_at(self, others: Sequence[Applied], ts: np.ndarray) -> list[BoundValues]:
-        """The same at the constants of each of several λ; the inputs of this one are prepared once."""
+        """The bound with the constants of each of several λ; the other inputs are those of this one."""
         call = self.bound.call(self.constants[0], ts, self.k(ts), self._given(ts))
         values = []
         for i, other in enumerate(others):
@@ -64,7 +64,7 @@ class Applied:
         return replace(candidates[0], values=best)
 
     def rounded_up(self, relative: float) -> Applied:
-        """The same with every constant and observable changed by this relative amount, so that the bound grows."""
+        """Change every constant and observable by this relative amount, in the direction in which the bound grows."""
 
         def moved(name: str, value: Any) -> Any:
             return value * (1 + QUANTITIES[name].direction * relative)
@@ -75,7 +75,7 @@ class Applied:
             )
             return replace(c, value=moved(c.name, c.value), on_smaller=smaller, towards=towards)
 
-        sets = [Constants({n: constant(c) for n, c in some.items()}) for some in self.constants]
+        sets = [Constants({n: constant(c) for n, c in constants.items()}) for constants in self.constants]
         return replace(self, constants=sets, observed={n: moved(n, x) for n, x in self.observed.items()})
 
     def k(self, ts: np.ndarray) -> np.ndarray:
@@ -92,7 +92,7 @@ class Applied:
         return {**self.observed, **self.rates, **({"K": self.k(ts)} if self._truncated else {})}
 
     def inputs(self, ts: np.ndarray) -> dict[str, np.ndarray | float]:
-        """Every constant, index and rate as a number, for the proof chain; with the state of a recursion at each t."""
+        """Every constant, index and rate as a number, and the state of a recursion at each t, for the proof chain."""
         constants = self.constants[0]
         numbers: dict[str, Any] = {name: constant.value for name, constant in constants.items()}
         numbers |= {"t": ts.astype(float), "k": self.k(ts).astype(float)}
@@ -105,7 +105,7 @@ class Applied:
 
     @property
     def rate_formulas(self) -> dict[str, sp.Expr]:
-        """ρ and σ in the constants."""
+        """The formulas of ρ and σ in the constants."""
         defaults = {symbol.name: expression for symbol, expression in self.bound.defaults.items() if symbol == rho}
         rates = {name: RATES[rate] for name, rate in self.rates.items()}
         if self.bound.solver_rate is not None:
@@ -114,7 +114,7 @@ class Applied:
 
 
 def apply(bound: Bound, method: Method, case: Case, observed: Mapping[str, np.ndarray] | None = None) -> Applied:
-    """The bound with what it needs on this problem; MissingConstantError if `observed` lacks what it must be given."""
+    """Collect the inputs of a bound on this problem: constants, rates and the observables that it needs."""
     ball = bound.ball
     constants, momentum = case.constants[ball], case.momentum
     rates: dict[str, str] = {}
@@ -125,25 +125,23 @@ def apply(bound: Bound, method: Method, case: Case, observed: Mapping[str, np.nd
     if bound.mentions(sigma):
         rates["sigma"] = SOLVER_RATES[method.name]
     keys = {assumption.key for assumption in bound.assumptions}
-    several: Sequence[Constants] = (constants,)
+    sets: Sequence[Constants] = (constants,)
     if "P-norm" in keys and momentum is not None:
         steps = np.unique(np.geomspace(2, 20 * momentum.kappa**0.5, NORMS).astype(int))
         over_ball = constants.replace(_over_step("L_ell", "L_Phi", constants))
-        several = [step_sizes.lyapunov(momentum, t=int(t)).constants(over_ball) for t in steps]
+        sets = [step_sizes.lyapunov(momentum, t=int(t)).constants(over_ball) for t in steps]
     elif keys & {"heavy ball", "Nesterov"} and momentum is not None:
-        several = (constants.replace(Constant("alpha", momentum.alpha)),)
+        sets = (constants.replace(Constant("alpha", momentum.alpha)),)
     elif "smooth" in keys:
-        several = (constants.replace(one_smoothness(constants)),)
+        sets = (constants.replace(one_smoothness(constants)),)
     elif "gradient step" in keys:
-        several = (constants.replace(_over_step("L_ell", "L_Phi_star", constants)),)
+        sets = (constants.replace(_over_step("L_ell", "L_Phi_star", constants)),)
     symbols = bound.primitive.free_symbols | bound.in_conditions
     free = {symbol.name for symbol in symbols} - {s.name for s in bound.defaults}
     needed = {name for name in free if QUANTITIES[name].kind == "observable"} - {"rho", "sigma"}
     if bound.recursion:
         needed -= {symbol.name for symbol in bound.recursion.state}
-    return Applied(
-        bound, method, ball, several, rates, {n: (observed or {})[n] for n in needed if n in (observed or {})}
-    )
+    return Applied(bound, method, ball, sets, rates, {n: (observed or {})[n] for n in needed if n in (observed or {})})
 
 
 def of_sample(i: int, all_of_them: Sized) -> str:

@@ -1,4 +1,4 @@
-"""A problem at one λ with its constants, and the properties that theorems ask for."""
+"""A problem at one λ with its constants, and the properties that theorems require."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from boundcheck.side import Side
 from boundcheck.theory import step_sizes
 from boundcheck.theory.step_sizes import Momentum
 
-SAME_STEPS = 1e-10  # largest relative difference from the optimal steps; a difference δ makes rates worse by √δ
-FOREVER = 100_000  # the largest distance is reached within this many steps
+SAME_STEPS = 1e-10  # the largest relative difference from the optimal steps; a difference δ changes rates by √δ
+FOREVER = 100_000  # ‖w_t − w*‖ is largest within this many steps
 
 
 @dataclass(frozen=True)
 class AssumptionAnswer:
-    """Whether an assumption holds: `refusal` says why not, `doubt` why it is not proved; both are empty if it holds."""
+    """Whether an assumption holds. If not, `refusal` says why; if it is not proved, `doubt` says why."""
 
     refusal: str = ""
     doubt: str = ""
@@ -45,36 +45,36 @@ YES = AssumptionAnswer()
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A problem at one λ with its constants by ball, and the properties that theorems ask for."""
+    """A problem at one λ with its constants by ball, and the properties that theorems require."""
 
     problem: Problem
     w_star: Tensor
     constants: Mapping[str, Constants]
-    momentum: Momentum | None  # the dynamics, if they are an optimal momentum method
-    radius: float  # of the local ball around w*
+    momentum: Momentum | None  # the momentum method, if the dynamics are an optimal one
+    radius: float  # the radius of the local ball around w*
     certificate: Constant | None  # ε_g of the reference
 
     @property
     def plain(self) -> bool:
-        """Are the iterates w_{t+1} = Φ(w_t)?"""
+        """Whether the iterates are w_{t+1} = Φ(w_t)."""
         return self.problem.dynamics.step is FIXED_POINT.step
 
     @property
     def constant_hessian(self) -> bool:
-        """A gradient step on a quadratic."""
-        some = self.constants[BallKind.LOCAL]
-        exact = all(name in some and some[name].side is Side.EXACT for name in ("nu_1", "alpha"))
-        return exact and some["nu_1"].value == 0
+        """Whether Φ is a gradient step on a quadratic."""
+        local = self.constants[BallKind.LOCAL]
+        exact = all(name in local and local[name].side is Side.EXACT for name in ("nu_1", "alpha"))
+        return exact and local["nu_1"].value == 0
 
     @cached_property
     def quadratic(self) -> bool:
-        """A gradient step on a quadratic, with frozen step sizes."""
+        """Whether Φ is a gradient step on a quadratic, with frozen step sizes."""
         slope = self.constants[BallKind.LOCAL].get("grad_alpha")
         return self.constant_hessian and slope is not None and slope.value == 0 and frozen(self.problem)
 
     @cached_property
     def value_function(self) -> AssumptionAnswer:
-        """Is E the lower-level loss? Known from how the problem was made, or else tested at random points."""
+        """Whether E is the lower-level loss: known from the definition of the problem, or tested at random points."""
         problem, no = self.problem, AssumptionAnswer("E is not the lower-level loss")
         if problem.value_function:
             return YES
@@ -95,10 +95,10 @@ class Case:
 
     @cached_property
     def symmetric(self) -> AssumptionAnswer:
-        """Is ∂₁Φ symmetric? It is for a gradient step.
+        """Whether ∂₁Φ is symmetric, as for a gradient step.
 
-        Of a map it is tried with random vectors. That settles it for one matrix, if the user says that it is symmetric,
-        and leaves a doubt where ∂₁Φ depends on w.
+        For a map, this is tested with random vectors. The test is enough if ∂₁Φ is one matrix and the user says that it
+        is symmetric. Otherwise a doubt remains.
         """
         problem = self.problem
         if problem.symmetric is False:
@@ -138,7 +138,7 @@ def momentum_of(problem: Problem, constants: Constants) -> Momentum | None:
 
 
 def frozen(problem: Problem) -> bool:
-    """Are ω and β of the momentum held fixed under differentiation? Their derivatives at λ tell."""
+    """Whether ω and β of the momentum are held fixed under differentiation: their derivatives at λ are 0."""
     coefficients = problem.dynamics.coefficients
     if coefficients is None:
         return True
@@ -153,9 +153,9 @@ def case_at(
     problem: Problem, solution: ReferenceSolution, known: Constants | None, constants: Mapping[str, Constants] | None,
     spend: Spend, doubts: tuple[str, ...] = (), tell: Progress = no_progress, smaller_balls: bool = False,
 ) -> Case:  # fmt: skip
-    """The problem with its constants on both balls; the local ball contains all iterates of the dynamics.
+    """Estimate the constants of a problem on both balls; the local ball contains all iterates of the dynamics.
 
-    With `smaller_balls`, and if the iterates are w_{t+1} = Φ(w_t), its constants have values on smaller balls too.
+    With `smaller_balls`, and if the iterates are w_{t+1} = Φ(w_t), the constants have values on smaller balls too.
     """
     if constants is not None:
         if missing := [ball for ball in BALLS if ball not in constants]:
@@ -169,7 +169,7 @@ def case_at(
 
 
 def _peak(momentum: Momentum | None) -> float:
-    """The largest ‖w_t − w*‖/r_0 of the iterates; with momentum they may leave the ball they start on."""
+    """The largest ‖w_t − w*‖/r_0 of the iterates; with momentum it may be above 1."""
     return 1.0 if momentum is None else max(1.0, float(momentum.factor(np.arange(FOREVER)).max()))
 
 

@@ -1,4 +1,4 @@
-"""How far the reference hypergradient itself may be from ∇f, and the floor below which an error proves nothing."""
+"""Bounds on the error of the reference hypergradient itself, and the floor below which an error is rounding."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from boundcheck.side import Side
 from boundcheck.theory.catalogue import bounds
 
 THEOREM = bounds["aid-certificate"]
-AT_REFERENCE = ("W",)  # which the estimator measured where the reference is
-PLACES = 3  # t at which the floor is measured, between T/8 and T
+AT_REFERENCE = ("W",)  # constants that the estimator measured at the reference
+PLACES = 3  # the number of t at which the floor is measured, between T/8 and T
 
 
 def certify(problem: Problem, solution: ReferenceSolution, constants: Constants) -> Constant | None:
-    """ε_g ≥ ‖reference − ∇f‖, worth what its side says; None where nothing bounds it.
+    """Return ε_g ≥ ‖reference − ∇f‖ with its side; None if there is no bound.
 
-    The bound `aid-certificate` at the reference, with the ‖w'‖ measured there and the residuals in exact arithmetic.
-    Where an operation of the program has no rule for its rounding, residuals are estimates, and so is ε_g.
+    ε_g is the bound `aid-certificate` at the reference, with ‖w'‖ at the reference and bounds on the exact residuals.
+    If an operation of the program has no rounding rule, the residuals are estimates, and so is ε_g.
     """
     near = _near(problem, solution)
     if near is not None:
@@ -39,32 +39,32 @@ def certify(problem: Problem, solution: ReferenceSolution, constants: Constants)
         return None
     residual = residual_bounds.of(problem, solution)
     of_W, eps_w = replace(constants["W"], name="W_t"), residual.w
-    if near is not None:  # the theorem needs ε_w only for ε_w/μ_λ ≥ ‖w − w*‖, and that distance is known better
+    if near is not None:  # the theorem needs ε_w only for ‖w − w*‖ ≤ ε_w/μ_λ, and `near` may bound ‖w − w*‖ better
         eps_w = min(eps_w, near.fixed_point.distance * constants["mu_inv"].value * (1 + 1e-15))
     try:
-        worth = THEOREM.evaluate(
+        error = THEOREM.evaluate(
             constants, eps_w=eps_w, v_k=float(solution.v[0].norm()), W_t=of_W, eps_v=residual.v, rigorous=True
         )
     except (AssumptionError, MissingConstantError):
         return None
-    how = Provenance(f"{THEOREM.name} at the reference", delta=worth.delta or None)
-    side = Side.UPPER if worth.side is Side.EXACT else worth.side
+    how = Provenance(f"{THEOREM.name} at the reference", delta=error.delta or None)
+    side = Side.UPPER if error.side is Side.EXACT else error.side
     if residual.doubt:
         how, side = replace(how, how=f"{how.how}; {residual.doubt}", delta=None), Side.LOWER
-    value = (float(worth.values) + residual.g) * (1 + 1e-12)
+    value = (float(error.values) + residual.g) * (1 + 1e-12)
     return Constant("eps_g", value, side, how) if np.isfinite(value) else None
 
 
 @dataclass(frozen=True)
 class Distance:
-    """How far the reference may be from w*; where `doubt` is not empty, that is not known."""
+    """A bound on the distance from the reference to w*; unproved if `doubt` is not empty."""
 
     value: float
     doubt: str = ""
 
 
 def distance(problem: Problem, solution: ReferenceSolution, constants: Constants) -> Distance:
-    """ε_w/μ_λ: what a distance to the reference may lack of one to w*."""
+    """ε_w/μ_λ, a bound on ‖reference − w*‖: a distance to the reference differs by at most this from one to w*."""
     near = _near(problem, solution)
     if near is not None:
         return Distance(near.fixed_point.distance)
@@ -75,18 +75,18 @@ def distance(problem: Problem, solution: ReferenceSolution, constants: Constants
 
 
 def _near(problem: Problem, solution: ReferenceSolution) -> NearSolution | None:
-    """A proof that w* is next to the reference, where the program of the problem gives one."""
+    """A proof that w* is near the reference, if the program of the problem gives one."""
     if isinstance(problem.known, ClosedForms):
-        return None  # the closed forms hold everywhere
+        return None  # the closed forms hold at every w
     near = near_solution(problem, solution)
     return near if isinstance(near, NearSolution) else None
 
 
 def residual_is_enough(problem: Problem, constants: Constants) -> bool:
-    """Is ‖w − w*‖ ≤ ε_w/μ_λ? A bound on ‖(I − ∂₁Φ)⁻¹‖ at every point alone does not say so.
+    """Whether ‖w − w*‖ ≤ ε_w/μ_λ is proved. A bound on ‖(I − ∂₁Φ)⁻¹‖ at every point is not enough for this.
 
-    It is for a contraction with μ_λ = 1 − q or less, for definite symmetric I − ∂₁Φ, of which the means along a line
-    are as definite, and for one matrix ∂₁Φ.
+    It is proved for a contraction with μ_λ ≤ 1 − q; for symmetric definite I − ∂₁Φ, because means along a line are as
+    definite; and for constant ∂₁Φ.
     """
     q, gap, nu_1 = (constants.get(name) for name in ("q", "mu_inv", "nu_1"))
     if gap is None:
@@ -99,13 +99,13 @@ def residual_is_enough(problem: Problem, constants: Constants) -> bool:
 
 
 def proved(eps_g: Constant | None) -> bool:
-    """Is the reference certified, if only with some probability?"""
+    """Whether the reference is certified, for certain or with high probability."""
     return eps_g is not None and eps_g.side is not Side.LOWER
 
 
 @dataclass(frozen=True, eq=False)
 class Floor:
-    """Below these errors, samples × t for each method, an error is rounding; and how they were obtained."""
+    """The rounding floor of each method, samples × t, and how it was obtained. An error below it is rounding."""
 
     values: Mapping[Method, np.ndarray]
     how: str
@@ -117,12 +117,12 @@ def rounding_floor(
 ) -> Floor:  # fmt: skip
     """The floor of each method at every λ and t; the problem is at the first λ.
 
-    Measured at the first λ at some t, in between by interpolation; at the other λ in proportion to the model. It is
-    never less than the rounding of the subtraction g − ∇f itself, whose numbers are at most ‖error‖ + 2‖∇f‖.
+    The floor is measured at the first λ at some t, interpolated in between, and scaled with the model at the other λ.
+    It is at least the rounding of the subtraction g − ∇f itself, whose numbers are at most ‖error‖ + 2‖∇f‖.
     """
     ts = np.unique(np.geomspace(max(1, T / 8), T, PLACES).astype(int))
-    every = np.arange(1, T + 1)
-    models = np.stack([model_of(c, f, problem.dtype, every) for c, f in zip(constants, solutions, strict=True)])
+    steps = np.arange(1, T + 1)
+    models = np.stack([model_of(c, f, problem.dtype, steps) for c, f in zip(constants, solutions, strict=True)])
     measured = floor.measured(problem, [str(m) for m in methods], [int(t) for t in ts], solutions[0])
     sizes = np.array([[float(f.value[0].norm())] for f in solutions])
     lost = np.array([[floor.underflow(c, f, problem.dtype)] for c, f in zip(constants, solutions, strict=True)])
@@ -133,14 +133,14 @@ def rounding_floor(
         if measured_floor is not None and np.isfinite(measured_floor).all():
             how = "two precisions compared"
             scale = np.where(models[:1] > 0, models / np.where(models[:1] > 0, models[:1], 1), 1.0)
-            rounding = scale * np.interp(every, ts, measured_floor)
+            rounding = scale * np.interp(steps, ts, measured_floor)
         subtraction = floor.unit(problem.dtype) * (np.where(np.isfinite(errors[method]), errors[method], 0) + 2 * sizes)
         floors[method] = floor.FACTOR * np.maximum(np.maximum(rounding, subtraction), lost)
     return Floor(floors, how)
 
 
 def model_of(constants: Constants, solution: ReferenceSolution, dtype: torch.dtype, t: np.ndarray) -> np.ndarray:
-    """The rounding at every t by its model, or where there is none the rounding of ∇f itself."""
+    """The rounding at every t by the model; if there is no model, the rounding of ∇f itself."""
     try:
         return floor.model(constants, solution, dtype, t)
     except (InputError, LookupError):  # no contraction, or a problem too large for ‖w'‖

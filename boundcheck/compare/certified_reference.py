@@ -1,4 +1,4 @@
-"""The reference of a problem at its λ, with a bound of its own error where there is one."""
+"""The reference hypergradient of a problem at its λ, with a bound on its own error if there is one."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from boundcheck.progress import no_progress
 
 @dataclass(frozen=True, eq=False)
 class CertifiedReference:
-    """∇f, w* and v as Newton's method computes them, and ε_g ≥ ‖reference − ∇f‖; None where nothing bounds it."""
+    """∇f, w* and v from Newton's method, and ε_g ≥ ‖reference − ∇f‖; ε_g is None if there is no bound."""
 
     solution: ReferenceSolution
     eps_g: Constant | None
 
 
 def certified_reference(problem: Problem, known: Constants | None, spend: Spend) -> CertifiedReference:
-    """The reference at the problem's λ.
+    """Compute the reference at the problem's λ.
 
-    The program of the problem is asked first. Where it gives no proof, constants are estimated on a ball around w*,
-    and ε_g is worth what they are.
+    ε_g comes from the program of the problem if that gives a proof. Otherwise constants are estimated on a ball around
+    w*, and their sides decide the side of ε_g.
     """
     doubts = validate.check(problem, problem.lam).unconfirmed
     solution = reference(quick(problem), problem.lam[None])

@@ -33,7 +33,7 @@ from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.catalogue import bounds as catalogue
 
 RANDOM = ("sid", "neumann")
-ENDS = 2  # of an interval
+ENDS = 2  # ends of an interval
 
 
 @on_few_threads
@@ -64,7 +64,7 @@ def check_stochastic(
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name as `load_problem` takes it. Its lower level has to be a mean over examples:
+        The problem, or a name for `load_problem`. Its lower level has to be a mean over examples:
         ``from_loss(…, data=…, batch=…)``.
     methods : sequence of str, optional
         "sid", with k = t steps of the linear solver, "sid:10" with k = 10, or "neumann:10", a Neumann series of random
@@ -78,32 +78,34 @@ def check_stochastic(
     lam : structure of the hyperparameters, or tensor of shape (n,), optional
         Where to evaluate; the problem's own λ by default.
     steps : StepSchedule or "paper", optional
-        The steps η_i of the lower level. By default those that `boundcheck.theory.stochastic_steps` derives from the
+        The steps η_i of the lower level. By default `boundcheck.theory.stochastic_steps` derives them from the
         constants: with "paper" from Theorems 4.1 and 4.2, otherwise from the sharper recursion.
     steps_v : StepSchedule, optional
-        The steps of the linear solver; by default like `steps`.
+        The steps of the linear solver; by default computed in the same way as `steps`.
     points : int
-        At how many t the means are measured, in geometric progression from 1 to `t`, or only at `t`; 8 by default.
+        The number of t at which the means are measured, in geometric progression from 1 to `t`; 1 measures only at `t`.
+        8 by default.
     bounds : sequence of str, optional
         Names of bounds from the catalogue; all that fit by default.
     known : Constants, optional
-        Constants that you have proved. The estimator tests them, and does not use those that it refutes.
+        Constants that you have proved. The estimator tests them, and does not use constants that it refutes.
     level : float
-        The probability with which all confidence intervals together are right; 0.999 by default.
+        The probability that all confidence intervals together are right; 0.999 by default.
     delta : float
-        The probability with which each certificate by random starts may fail; 1e-3 by default.
+        The probability that a certificate by random starts fails; 1e-3 by default.
     budget : int, optional
-        How many products with derivatives each estimated constant may take; by default the limit of each estimator.
+        The largest number of products with derivatives for each estimated constant; by default the limit of each
+        estimator.
     memory : int
         The budget for the runs in bytes; 1 GiB by default.
     progress : callable (what, done, of) -> None, optional
-        Called with what is being done, how much of it is done, and of how much.
+        A function that is called with the name of the current task, the amount done, and the total amount.
 
     Returns
     -------
     StochasticReport
-        `.verdict` is the worst verdict, `.verdicts[method, bound]` each one, `.curve(method)` what was measured;
-        `.table()`, `.plot(path)` and `.save(directory)` show it.
+        `.verdict` is the worst verdict, `.verdicts[method, bound]` each verdict, `.curve(method)` the measurements;
+        `.table()`, `.plot(path)` and `.save(directory)` show the report.
 
     Raises
     ------
@@ -112,7 +114,7 @@ def check_stochastic(
     InputError
         If an argument cannot be used, or the problem has no minibatches.
     DivergenceError
-        If w(λ) cannot be found, or the runs diverge.
+        If w(λ) cannot be computed, or the runs diverge.
     UserCodeError
         If a function of the user raises.
 

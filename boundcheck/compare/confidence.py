@@ -1,14 +1,14 @@
-"""Confidence intervals for means of bounded numbers and vectors, with no assumption on their distribution.
+"""Confidence intervals for means of bounded numbers and vectors, without assumptions on their distribution.
 
 Numbers (Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2024): if X_1, …, X_n ≥ 0
-are independent with mean at most m, then W = Π(1 + λ(X_i/m − 1)) has mean at most 1 for every λ in [0, 1], and so has
-an average of such W over several λ that are fixed beforehand. By Markov, W ≥ 1/δ has probability at most δ. So m is
-rejected where W ≥ 1/δ; the largest rejected m is the lower end. It needs no upper bound on X. For the upper end the
-same is done with B − X, where X ≤ B always.
+are independent with mean at most m, then W = Π(1 + λ(X_i/m − 1)) has mean at most 1 for every λ in [0, 1]. The same
+holds for an average of such W over several fixed λ. By Markov, W ≥ 1/δ has probability at most δ. So m is rejected if
+W ≥ 1/δ, and the largest rejected m is the lower end. This needs no upper bound on X. If always X ≤ B, the upper end
+follows in the same way from B − X.
 
-Where the mean of the squares is known to be at most S, the mean of n independent numbers X ≥ 0 falls below its
-expectation by more than ε with probability at most exp(−nε²/2S): E e^(−sX) ≤ 1 − sEX + s²S/2 for s ≥ 0. This gives
-another upper end, for which rare large numbers matter less.
+If the mean of the squares is at most S, the mean of n independent numbers X ≥ 0 falls below its expectation by more
+than ε with probability at most exp(−nε²/2S), because E e^(−sX) ≤ 1 − sEX + s²S/2 for s ≥ 0. This gives another upper
+end, for which rare large numbers matter less.
 
 Vectors (Pinelis, "Optimum bounds for the distributions of martingales in Banach spaces", 1994, Theorem 3.4): for
 independent vectors with mean 0, norm at most b and mean square norm at most v, the norm of their average is larger
@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-BETS = 0.99 * 2.0 ** -np.arange(14)  # the values of λ; one of them is near the best, whatever the spread of the numbers
-SLACK = 1.25  # the cost of a λ that is only within a factor √2 of the best
-MOST_RUNS = 10**9  # no plan asks for more
+BETS = 0.99 * 2.0 ** -np.arange(14)  # the values of λ; for any spread of the numbers one of them is near the best
+SLACK = 1.25  # more runs by this factor, because λ is only within a factor √2 of the best
+MOST_RUNS = 10**9  # no plan needs more
 HALVINGS = 60  # bisection steps for each end
 NARROW = 1e-10  # relative width at which the bisection stops
 BOUNDED = "betting on bounded numbers"
@@ -35,9 +35,9 @@ APPROXIMATE = "Student's t, which is approximate, as nothing bounds the numbers"
 
 @dataclass(frozen=True)
 class ConfidenceInterval:
-    """An interval for a mean; each end is wrong with the probability for which it was made.
+    """An interval for a mean; each end is wrong with at most the probability for which it was computed.
 
-    `proved` says whether the upper end is proved; the lower end of a mean of numbers that are not negative always is.
+    `proved` says whether the upper end is proved. The lower end for the mean of nonnegative numbers is always proved.
     """
 
     lower: float
@@ -48,23 +48,24 @@ class ConfidenceInterval:
 def mean_interval(
     numbers: np.ndarray, delta: float, largest: float | None, mean_square: float | None = None
 ) -> ConfidenceInterval:
-    """An interval for the mean of independent numbers that are not negative.
+    """An interval for the mean of independent nonnegative numbers.
 
     Parameters
     ----------
     numbers : ndarray of shape (runs,)
         The numbers, at least 0.
     delta : float
-        The probability with which each end may be wrong.
+        The probability that an end is wrong.
     largest : float or None
-        At least every number that is possible; None if that is not known.
+        An upper bound on all possible numbers; None if unknown.
     mean_square : float, optional
-        At least the mean of the squares of the numbers, if that is known.
+        An upper bound on the mean of the squares of the numbers, if known.
 
     Returns
     -------
     ConfidenceInterval
-        Proved if `largest` is known and no number is above it. Otherwise its upper end is that of Student's t.
+        The interval. It is proved if `largest` is known and no number is above it; otherwise the upper end is that of
+        Student's t.
     """
     lower = lower_end(numbers, delta)
     if largest is not None and math.isfinite(largest) and numbers.max() <= largest:
@@ -76,7 +77,7 @@ def mean_interval(
 
 
 def lower_end(numbers: np.ndarray, delta: float) -> float:
-    """The lower end for the mean of numbers that are not negative; wrong with probability at most δ."""
+    """The lower end for the mean of nonnegative numbers; wrong with probability at most δ."""
     mean = float(numbers.mean())
     if mean == 0 or not math.isfinite(mean):
         return 0.0
@@ -92,12 +93,12 @@ def upper_end(numbers: np.ndarray, delta: float, largest: float) -> float:
 
 
 def moment_end(numbers: np.ndarray, delta: float, mean_square: float) -> float:
-    """The upper end for the mean of numbers that are not negative, from a bound on the mean of their squares."""
+    """The upper end for the mean of nonnegative numbers, from a bound on the mean of their squares."""
     return float(numbers.mean()) + math.sqrt(2 * mean_square * math.log(1 / delta) / len(numbers))
 
 
 def _last_rejected(excess: Callable[[float], np.ndarray], far: float, near: float, delta: float) -> float:
-    """The m nearest to the mean that is rejected; `far` if none is. `excess(m)` is X/m − 1 for each number."""
+    """The rejected m nearest to the mean; `far` if no m is rejected. `excess(m)` is X/m − 1 for each number."""
     enough = math.log(len(BETS) / delta)
 
     def rejected(m: float) -> bool:
@@ -114,7 +115,7 @@ def _last_rejected(excess: Callable[[float], np.ndarray], far: float, near: floa
 
 
 def student_end(numbers: np.ndarray, delta: float) -> float:
-    """An approximate upper end: no proof, as the distribution of the numbers is not known."""
+    """An approximate upper end; it is not proved, because the distribution of the numbers is unknown."""
     if len(numbers) < 2:
         return math.inf
     spread = float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
@@ -122,23 +123,23 @@ def student_end(numbers: np.ndarray, delta: float) -> float:
 
 
 def vector_radius(variance: float, largest: float, runs: int, delta: float) -> float:
-    """How far the average of independent vectors may be from their mean; wrong with probability at most δ.
+    """A bound on the distance of the average of independent vectors from their mean; wrong with probability at most δ.
 
     Parameters
     ----------
     variance : float
-        At least the mean square distance of a vector from the mean.
+        An upper bound on the mean square distance of a vector from the mean.
     largest : float
-        At least the largest possible distance of a vector from the mean.
+        An upper bound on the distance of a vector from the mean.
     runs : int
         The number of vectors.
     delta : float
-        The probability with which the answer may be too small.
+        The probability that the result is too small.
 
     Returns
     -------
     float
-        The distance.
+        The bound.
     """
     depth = math.log(2 / delta) / runs
     first = largest * depth / 3
@@ -148,22 +149,22 @@ def vector_radius(variance: float, largest: float, runs: int, delta: float) -> f
 def runs_to_decide(
     mean: float, variance: float, bound: float, delta: float, largest: float | None, mean_square: float = math.inf
 ) -> int | None:
-    """About how many runs bring the end of the interval to the other side of a bound; None if none or over 10⁹ do.
+    """Estimate how many runs put the end of the interval between the mean and a bound; None if more than 10⁹ or never.
 
     Parameters
     ----------
     mean : float
         The mean of the numbers.
     variance : float
-        Their variance.
+        The variance of the numbers.
     bound : float
-        The bound between which and the mean the end has to come.
+        The bound.
     delta : float
-        The probability with which the end may be wrong.
+        The probability that the end is wrong.
     largest : float or None
-        At least every number that is possible; None if that is not known.
+        An upper bound on all possible numbers; None if unknown.
     mean_square : float
-        At least the mean of the squares of the numbers; infinite, the default, if that is not known.
+        An upper bound on the mean of the squares of the numbers; infinite by default, if unknown.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""`enclose`: how wrong any hypergradient is, from both sides, whatever library it comes from."""
+"""`enclose`: lower and upper bounds on the error of any hypergradient, from any library."""
 
 from __future__ import annotations
 
@@ -31,30 +31,31 @@ def enclose(
 ) -> Enclosure:
     """Bound the error ‖g − ∇f(λ)‖ of a hypergradient from below and from above.
 
-    The hypergradient may come from any library. It is compared with a reference that Newton's method computes and
+    The hypergradient may come from any library. It is compared with a reference hypergradient from Newton's method,
     whose own error is bounded by its residuals.
 
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name as `load_problem` takes it.
+        The problem, or a name for `load_problem`.
     g : Hypergradient, structure of the hyperparameters, or flat tensor of shape (n,)
         The hypergradient.
     lam : structure of the hyperparameters, or flat tensor of shape (n,), optional
-        The λ at which g was computed; the problem's own by default.
+        The λ at which g was computed; the problem's own λ by default.
     known : Constants, optional
         Constants that you have proved. The estimator tests them.
     delta : float
-        The probability with which each certificate by random starts may fail; 1e-3 by default.
+        The probability that a certificate by random starts fails; 1e-3 by default.
     budget : int, optional
-        How many products with derivatives each estimated constant may take; by default the limit of each estimator.
+        The largest number of products with derivatives for each estimated constant; by default the limit of each
+        estimator.
     seed : int
         The seed of certificates by random starts; 0 by default.
 
     Returns
     -------
     Enclosure
-        `.lower` ≤ ‖g − ∇f(λ)‖ ≤ `.upper`. `.side` says whether that is proved or estimated.
+        `.lower` ≤ ‖g − ∇f(λ)‖ ≤ `.upper`. `.side` says whether these bounds are proved or estimated.
 
     Raises
     ------
@@ -63,7 +64,7 @@ def enclose(
     AssumptionError
         If the error of the reference cannot be bounded.
     DivergenceError
-        If w(λ) cannot be found.
+        If w(λ) cannot be computed.
     UserCodeError
         If a function of the user raises, or its derivatives are not those of autograd.
 

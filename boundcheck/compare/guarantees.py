@@ -1,4 +1,4 @@
-"""What `plan` returns: the offers of the bounds, the guarantee for each method, and the plan for all methods."""
+"""The result of `plan`: the offers of the bounds, the guarantee for each method, and the plan for all methods."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Offer:
     cost : float
         The cost of the run, in lower-level steps.
     estimated : tuple of str
-        The constants of the bound that are only estimated; none where the value is proved.
+        The constants of the bound that are only estimated; empty if the value is proved.
     doubt : str
-        Which assumption of the bound is not proved; empty if all are.
+        The assumption of the bound that is not proved; empty if all are proved.
     """
 
     method: str
@@ -59,7 +59,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Guarantee(Offer):
-    """The best offer for a method, and what a run found.
+    """The best offer for a method, and the result of a run.
 
     Attributes
     ----------
@@ -78,18 +78,18 @@ class Guarantee(Offer):
     cost : float
         The cost of the run, in lower-level steps.
     estimated : tuple of str
-        The constants of the bound that are only estimated; none where the value is proved.
+        The constants of the bound that are only estimated; empty if the value is proved.
     doubt : str
-        Which assumption of the bound is not proved; empty if all are.
+        The assumption of the bound that is not proved; empty if all are proved.
     memory : int
         The memory of the run, in bytes.
     error : float or None
-        The error of the run at (t, k); None where it was not run or would take too long.
+        The error of the run at (t, k); None if there was no run, for example because it would take too long.
     met : bool or None
-        Whether that error is within the accuracy; None where it was not run.
+        Whether this error is within the accuracy; None if there was no run.
     needed : tuple of int and int or None, or None
-        The cheapest t and k with which a run was within the accuracy, and stayed there; None where it was not run, or
-        was not within the accuracy at t.
+        The cheapest t and k with which a run was within the accuracy, and stayed there; None if there was no run, or if
+        it was not within the accuracy at t.
     """
 
     memory: int
@@ -100,7 +100,7 @@ class Guarantee(Offer):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The steps that the bounds guarantee for an accuracy, and those that runs needed.
+    """The steps that the bounds guarantee for an accuracy, and the steps that runs needed.
 
     Attributes
     ----------
@@ -111,18 +111,18 @@ class Plan:
     constants : Constants
         The constants on the local ball.
     costs : Costs
-        How long steps take on this machine.
+        The times of steps on this machine.
     offers : tuple of Offer
-        Of every bound that applies, the cheapest t and k; for each method, those that are proved first, then by cost.
+        The cheapest t and k of every bound that applies; for each method, proved offers first, then by cost.
     guarantees : tuple of Guarantee
-        For each method the best offer, tried by a run.
+        The best offer for each method, tested by a run.
     silent : dict from str to str
         The methods without a guarantee, and why.
     floor : float
-        The rounding floor: an error that rounding alone may leave in this precision. No smaller accuracy is planned.
+        The rounding floor: an error that rounding alone may cause in this precision. No smaller accuracy is planned.
     needs : dict from str to Need or None
-        For each method that was run, the cheapest t and k that reached the accuracy; None where none did. They are
-        estimates, from one run.
+        For each method that was run, the cheapest t and k that reached the accuracy; None if no run reached it. These
+        are estimates from one run.
     not_reached : dict from str to str
         For each method whose runs did not reach the accuracy, why.
     gradient_norm : float
@@ -159,8 +159,8 @@ class Plan:
         Returns
         -------
         DataFrame
-            With the columns method, bound, t, k, value, known ("proved", "probable" or "estimated"), side, cost, best
-            (whether it is the guarantee of its method) and error (that of the run at t and k; NaN where none was made).
+            A table with the columns method, bound, t, k, value, known ("proved", "probable" or "estimated"), side,
+            cost, best (whether it is the guarantee of its method) and error (of the run at t and k; NaN without a run).
 
         Raises
         ------
@@ -171,26 +171,26 @@ class Plan:
 
     @property
     def cheapest(self) -> Guarantee | None:
-        """The cheapest of the guarantees that no run has shown to miss the accuracy, proved ones first; or None."""
+        """The cheapest guarantee, proved ones first, except those whose run missed the accuracy; or None."""
         kept = [g for g in self.guarantees if g.met is not False]
         return min(kept, key=lambda g: (g.side is Side.LOWER, g.cost), default=None)
 
     @property
     def cheapest_run(self) -> Need | None:
-        """The cheapest t and k that reached the accuracy in a run, which is an estimate; None if none did."""
+        """The cheapest t and k that reached the accuracy in a run, an estimate; None if no run reached it."""
         return min((need for need in self.needs.values() if need is not None), key=lambda n: n.cost, default=None)
 
     @property
     def measured(self) -> dict[str, int | None]:
-        """For the methods without a guarantee, the t that a run needed; None where none reached the accuracy."""
+        """The t that a run needed, for methods without a guarantee; None if no run reached the accuracy."""
         return {m: None if need is None else need.t for m, need in self.needs.items() if m in self.silent}
 
     @property
     def rtol(self) -> float | None:
-        """The accuracy relative to ‖∇f(λ)‖; None where that is 0."""
+        """The accuracy relative to ‖∇f(λ)‖; None if ‖∇f(λ)‖ is 0."""
         return self.eps / self.gradient_norm if self.gradient_norm > 0 else None
 
     @cached_property
     def advice(self) -> StepAdvice | None:
-        """The step size to take; None for a map that is not a gradient step."""
+        """The recommended step size; None if Φ is not a gradient step."""
         return advise(self.constants, self.paper_constants, self.problem.about()["step"])

@@ -1,4 +1,4 @@
-"""The curve of one method with every bound on it: values, verdict, tightness and the proof."""
+"""Compare the errors of one method with every bound on them: values, verdict, tightness and proof."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ from boundcheck.theory.kinds import BoundKind
 
 Observed = Mapping[str, np.ndarray]
 FROM_W_STAR = {"r_t", "path_t"}  # observables that are distances to w*
-LOOKS = 3  # how often a violation is compared with the scatter of runs
-CONSTANTS_ROUNDED = 256  # rounding errors, in units of ε, that a constant may have, as it is a norm of computed numbers
+LOOKS = 3  # compare a violation with the scatter of runs at most this often
+CONSTANTS_ROUNDED = 256  # the rounding error of a constant in units of ε; it is a norm of computed numbers
 
 
 @dataclass(frozen=True, eq=False)
 class MethodRun:
-    """What is known of the runs of one method: errors at every λ and t, and observables at the first λ.
+    """The runs of one method: errors at every λ and t, and observables at the first λ.
 
     Attributes
     ----------
     method : Method
+        The method.
     errors, floor : array of shape (samples, T)
-        An error that is not finite counts as infinite. Errors below the floor are rounding.
+        The errors, infinite if not finite, and the rounding floor. Errors below the floor are rounding.
     cases : sequence of Case
         The problem with its constants at each λ.
     ts : array
@@ -50,13 +51,13 @@ class MethodRun:
     from_reference : mapping of arrays by name
         Observables at `ts`, with distances to the reference.
     from_w_star : mapping of arrays by name
-        The same, with upper bounds on the distances to w* itself.
+        Observables at `ts`, with upper bounds on the distances to w* itself.
     spectral : mapping of arrays by name
         The terms of the bounds that follow from the spectrum.
     doubt : str
-        Why distances to the reference may not be those to w*; empty if they are.
+        Why the bounds on distances to w* are not proved; empty if they are.
     gradient_norm : float
-        At most ‖∇f‖ at the first λ, as far as the reference is certified; 0 where nothing is known.
+        A lower bound on ‖∇f‖ at the first λ, if the reference is certified; 0 if unknown.
     """
 
     method: Method
@@ -75,35 +76,36 @@ class MethodRun:
 class Applies:
     """A bound that applies: its inputs at each λ, and its values where the theorem applies."""
 
-    first: Applied  # at the first λ, with observables at all their t
-    applied: Sequence[Applied]  # at each λ, at `ts`
-    ts: np.ndarray  # where the theorem may apply
-    worths: Sequence[BoundValues]
+    first: Applied  # the inputs at the first λ, with observables at all t of `MethodRun.ts`
+    applied: Sequence[Applied]  # the inputs at each λ, at `ts`
+    ts: np.ndarray  # the t at which the theorem may apply
+    evaluations: Sequence[BoundValues]
     values: np.ndarray  # samples × T, NaN where the theorem does not apply
     longer: np.ndarray | None  # the bound far beyond T, for its rate
-    doubt: str  # why the bound proves nothing; empty if it does
+    doubt: str  # why the bound is not proved to apply; empty if it is
 
 
 @dataclass(frozen=True)
 class DoesNotApply:
-    """A bound that does not apply, and why."""
+    """The reason why a bound does not apply."""
 
     reason: str
 
 
 def curve(run: MethodRun, bounds: Sequence[Bound]) -> Curve:
-    """The errors of a method, with each of the bounds on them.
+    """Compare the errors of a method with the bounds on them.
 
     Parameters
     ----------
     run : MethodRun
+        The runs of the method.
     bounds : sequence of Bound
-        Those that are about this method.
+        The bounds on this method.
 
     Returns
     -------
     Curve
-        With a verdict for every bound.
+        The errors, and a verdict for every bound.
     """
     T = run.errors.shape[1]
     steps = np.arange(1, T + 1)
@@ -127,21 +129,21 @@ def _bound_curve(bound: Bound, run: MethodRun) -> BoundCurve:
     floor = _floor(run, outcome)
     verdicts = [
         judge(run.errors[i], outcome.values[i], floor[i], worth.side, certified=proved(run.cases[i].certificate))
-        for i, worth in enumerate(outcome.worths)
+        for i, worth in enumerate(outcome.evaluations)
     ]
     verdict = worst([verdict for verdict in verdicts if verdict is not Verdict.NOT_APPLICABLE])
     sample = verdicts.index(verdict)  # the λ that decides
-    delta = min(1.0, sum(worth.delta for worth in outcome.worths))
+    delta = min(1.0, sum(worth.delta for worth in outcome.evaluations))
     proof = _proof(run, outcome, observed, floor)
     finding = Finding(
-        verdict, sample, run.errors, outcome.values, floor, outcome.worths[sample].weakest, delta, outcome.doubt, proof,
-        limits_of(bound, outcome.values, np.isfinite(outcome.values[0, run.ts - 1])),
+        verdict, sample, run.errors, outcome.values, floor, outcome.evaluations[sample].weakest, delta, outcome.doubt,
+        proof, limits_of(bound, outcome.values, np.isfinite(outcome.values[0, run.ts - 1])),
     )  # fmt: skip
     longer = outcome.longer
     return BoundCurve(
         **_identity(bound),
         values=outcome.values,
-        side=max((worth.side for worth in outcome.worths), key=list(Side).index),
+        side=max((worth.side for worth in outcome.evaluations), key=list(Side).index),
         delta=delta,
         weakest=finding.weakest,
         verdict=verdict,
@@ -155,7 +157,7 @@ def _bound_curve(bound: Bound, run: MethodRun) -> BoundCurve:
 
 
 def _applies(bound: Bound, run: MethodRun, observed: Observed) -> Applies | DoesNotApply:
-    """Whether the bound applies at every λ, and what it says there."""
+    """The values of the bound at every λ, or the reason why it does not apply."""
     answers = [question(bound, run.method, case) for case in run.cases]
     for i, answer in enumerate(answers):
         if answer.refusal:
@@ -171,25 +173,25 @@ def _applies(bound: Bound, run: MethodRun, observed: Observed) -> Applies | Does
 def _evaluated(bound: Bound, run: MethodRun, observed: Observed, doubt: str) -> Applies | DoesNotApply:
     applied = [apply(bound, run.method, case, observed) for case in run.cases]
     first, ts = applied[0], np.arange(1, run.errors.shape[1] + 1)
-    if first.observed:  # at the first λ only, and where w_t is in the ball of the constants
+    if first.observed:  # evaluate at the first λ only, where w_t is in the ball of the constants
         inside = _in_ball(first.observed, observed, run.cases[0])
         applied, ts = [_restricted(first, inside)], run.ts[inside]
-    worths = applied[0].values_at(applied, ts)
+    evaluations = applied[0].values_at(applied, ts)
     values = np.full(run.errors.shape, np.nan)
-    values[: len(worths), ts - 1] = [worth.values for worth in worths]
+    values[: len(evaluations), ts - 1] = [worth.values for worth in evaluations]
     if not np.isfinite(values).any():
         return DoesNotApply("its values are too large for a float at every t")
     doubt = doubt or (run.doubt if FROM_W_STAR & set(first.observed) else "")
     if doubt:
-        worths = [replace(worth, side=Side.LOWER, delta=0.0, weakest=()) for worth in worths]
+        evaluations = [replace(worth, side=Side.LOWER, delta=0.0, weakest=()) for worth in evaluations]
     longest = tightness.LONGEST_BOUND if bound.recursion is None else tightness.LONGEST_RECURSION
     least = min(tightness.ACCURACIES[-1], tightness.RELATIVE[-1] * run.gradient_norm or np.inf)
     longer = None if first.observed else tightness.follow(lambda n: first.values(n).values, longest, least)
-    return Applies(first, applied, ts, worths, values, longer, doubt)
+    return Applies(first, applied, ts, evaluations, values, longer, doubt)
 
 
 def _identity(bound: Bound) -> dict[str, Any]:
-    """What a curve says of its bound, whatever was measured."""
+    """The fields of a curve that describe its bound."""
     return {
         "name": bound.name,
         "title": bound.title,
@@ -217,10 +219,10 @@ def _not_applicable(bound: Bound, outcome: DoesNotApply, run: MethodRun) -> Boun
 
 
 def _floor(run: MethodRun, outcome: Applies) -> np.ndarray:
-    """The floor of the run, with the rounding of constants and the scatter of runs if a bound seems violated."""
+    """The floor of the run; if a bound seems violated, also the rounding of constants and the scatter of runs."""
     floor = run.floor
     for i in np.flatnonzero(excess(run.errors, outcome.values, floor).any(axis=1)).tolist():
-        case, worth = run.cases[i], outcome.worths[i]
+        case, worth = run.cases[i], outcome.evaluations[i]
         floor = floor.copy()
         floor[i, outcome.ts - 1] += _rounding_of_constants(
             outcome.applied[i], worth.values, outcome.ts, case.problem.dtype
@@ -231,7 +233,7 @@ def _floor(run: MethodRun, outcome: Applies) -> np.ndarray:
 
 
 def _rounding_of_constants(applied: Applied, values: np.ndarray, ts: np.ndarray, dtype: torch.dtype) -> np.ndarray:
-    """By how much the bound grows when its constants are rounded to the safe side; infinite if it then fails."""
+    """The growth of the bound when its constants are rounded to the safe side; infinite if a condition then fails."""
     try:
         safe = applied.rounded_up(CONSTANTS_ROUNDED * unit(dtype)).values(ts).values
     except AssumptionError:  # q is 1 up to rounding
@@ -244,7 +246,7 @@ def _rounding_of_constants(applied: Applied, values: np.ndarray, ts: np.ndarray,
 def _confirmed_floor(
     method: Method, problem: Problem, errors: np.ndarray, values: np.ndarray, floor: np.ndarray
 ) -> np.ndarray:
-    """The floor, raised where runs with random rounding errors scatter by more."""
+    """The floor, raised if runs with random rounding errors scatter by more than the floor."""
     for _ in range(LOOKS):
         over = np.where(excess(errors, values, floor), errors - values - floor, -np.inf)
         t = int(over.argmax())
@@ -271,7 +273,7 @@ def _proof(run: MethodRun, outcome: Applies, observed: Observed, floor: np.ndarr
 
 
 def _in_ball(of_bound: Observed, observed: Observed, case: Case) -> np.ndarray:
-    """Where w_t is in the ball of the constants, if r_t was measured; AssumptionError where it never is."""
+    """Where w_t is in the ball of the constants, if r_t was measured; AssumptionError if w_t never is."""
     finite = np.all([np.isfinite(x) for x in of_bound.values()], axis=0)
     inside: np.ndarray = finite & (observed.get("r_t", np.zeros(len(finite))) <= case.radius * (1 + FORMULA_ROUNDING))
     if not inside.any():
@@ -279,6 +281,6 @@ def _in_ball(of_bound: Observed, observed: Observed, case: Case) -> np.ndarray:
     return inside
 
 
-def _restricted(applied: Applied, some: np.ndarray) -> Applied:
-    """The same with the observables of some of the t only."""
-    return replace(applied, observed={name: x[some] for name, x in applied.observed.items()})
+def _restricted(applied: Applied, mask: np.ndarray) -> Applied:
+    """The same inputs, with the observables at some of the t only."""
+    return replace(applied, observed={name: x[mask] for name, x in applied.observed.items()})

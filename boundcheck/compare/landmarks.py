@@ -1,4 +1,4 @@
-"""A few numbers of a problem, by which two reports are known to be about different problems."""
+"""A few numbers of a problem that show whether two reports are about different problems."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 
 @torch.no_grad()
 def landmarks(problem: Problem, lam: Tensor, w_star: Tensor) -> dict[str, float | None]:
-    """Norms of λ and w_0, how far w* is, and the losses at w_0 and w*. They do not depend on a step size."""
+    """Norms of λ and w_0, the distance from w_0 to w*, and the losses at both. They do not depend on a step size."""
     ready = Prepared(problem, lam).ready
     vectors = {"norm of λ": lam, "norm of w_0": problem.w0, "distance from w_0 to w*": w_star - problem.w0}
     numbers = {name: float(torch.linalg.vector_norm(vector.double())) for name, vector in vectors.items()}

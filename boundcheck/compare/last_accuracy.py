@@ -1,4 +1,4 @@
-"""The hypergradient that a method returns at the last t: its relative error, its angle to ∇f, whether −g descends."""
+"""The accuracy of a method's hypergradient at the last t: relative error, angle to ∇f, and descent direction."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from boundcheck.side import Side
 
 
 def last_accuracy(case: Case, reference: ReferenceSolution, method: Method, t: int) -> Accuracy | None:
-    """One run of the solver itself, compared with the reference; None if the run is not finite.
+    """Run the solver itself and compare its result with the reference; None if the run is not finite.
 
-    Without a certificate the reference is taken as exact, and the result is an estimate.
+    Without a certificate the reference counts as exact, and the result is an estimate.
     """
     try:
         g = hypergradient(case.problem, str(method), t).value
-    except (AssumptionError, DivergenceError):  # CG may be refused at another w than that of the curves
+    except (AssumptionError, DivergenceError):  # CG may be refused at this w, though not at the w of the curves
         return None
     eps_g = case.certificate or Constant("eps_g", 0.0, Side.LOWER)
     return accuracy(g.cpu().numpy(), reference.value[0].cpu().numpy(), eps_g)

@@ -1,6 +1,6 @@
 """Mean square error, bias and variances of random hypergradients, with confidence intervals.
 
-Each run has two hypergradients g, g' with the same w_t and independent draws from there on. So ½‖g − g'‖² has the mean
+Each run has two hypergradients g, g' with the same w_t and independent draws after that. So ½‖g − g'‖² has the mean
 E V[g | w_t], and ⟨g − g̃, g' − g̃⟩ has the mean E‖E[g | w_t] − g̃‖² = V[E[g | w_t]] + ‖E g − g̃‖², for any fixed g̃.
 """
 
@@ -15,12 +15,12 @@ from boundcheck.compare import confidence
 from boundcheck.compare.confidence import ConfidenceInterval, lower_end, mean_interval, upper_end, vector_radius
 from boundcheck.report.stochastic_curve import MeanEstimate, Measured
 
-SUM_ROUNDING = 1e-9  # relative: sums of so many products, each rounded
+SUM_ROUNDING = 1e-9  # relative rounding of a sum of many products
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What the runs are compared with, and how far it may be from the truth.
+    """The reference with which the runs are compared, and bounds on its error.
 
     Attributes
     ----------
@@ -29,9 +29,9 @@ class Reference:
     w : ndarray of shape (d,)
         The computed solution w̃ of the lower level.
     off : float
-        At least ‖g̃ − ∇f‖.
+        An upper bound on ‖g̃ − ∇f‖.
     w_off : float
-        At least ‖w̃ − w*‖.
+        An upper bound on ‖w̃ − w*‖.
     proved : bool
         Whether both are proved.
     """
@@ -45,7 +45,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class FourthPowers:
-    """At least the means of ‖g − ∇f‖⁴, of ¼‖g − g'‖⁴ and of ‖w_t − w*‖⁴ at one point of the grid."""
+    """Upper bounds on the means of ‖g − ∇f‖⁴, of ¼‖g − g'‖⁴ and of ‖w_t − w*‖⁴ at one point of the grid."""
 
     error: float
     given: float
@@ -54,18 +54,18 @@ class FourthPowers:
 
 @dataclass(frozen=True)
 class Range:
-    """What holds for every draw, if it is proved; None where it is not.
+    """Proved bounds that hold for every draw; None if a bound is not proved.
 
     Attributes
     ----------
     error : float or None
-        At least ‖g − ∇f‖.
+        An upper bound on ‖g − ∇f‖.
     distance : float or None
-        At least ‖w_t − w*‖.
+        An upper bound on ‖w_t − w*‖.
     same : bool
-        Whether all draws give the same, but for rounding; False by default.
+        Whether all draws give the same result up to rounding; False by default.
     squares : FourthPowers or None
-        Bounds on mean squares, which make upper ends nearer; None by default.
+        Bounds on fourth powers, which make upper ends smaller; None by default.
     """
 
     error: float | None
@@ -81,9 +81,9 @@ class Runs:
     Attributes
     ----------
     value : ndarray of shape (runs, n)
-        Hypergradients.
+        The hypergradient of each run.
     again : ndarray of shape (runs, n)
-        Others from the same w_t.
+        A second hypergradient of each run, from the same w_t.
     w : ndarray of shape (runs, d)
         The last iterates.
     """
@@ -97,8 +97,8 @@ class Runs:
 class PointEstimate:
     """The estimate of one quantity at one point of the grid.
 
-    `variance` is that of the numbers whose mean it is; for the bias, the mean square norm of the vectors. `mean_square`
-    is at least the mean of their squares; for the bias, of the fourth powers of the norms.
+    The estimate is a mean of numbers. `variance` is their variance; for the bias, the mean square norm of the vectors.
+    `mean_square` bounds the mean of their squares; for the bias, the mean of the fourth powers of the norms.
     """
 
     value: float
@@ -108,7 +108,7 @@ class PointEstimate:
 
 
 def measure(runs: Runs, reference: Reference, reach: Range, delta: float) -> dict[Measured, PointEstimate]:
-    """Every quantity at one point of the grid; each end of an interval is wrong with probability at most δ."""
+    """Estimate every quantity at one point of the grid; each end of an interval is wrong with probability at most δ."""
     largest = (
         None if reach.error is None or not reference.proved else (reach.error + reference.off) * (1 + SUM_ROUNDING)
     )
@@ -117,7 +117,7 @@ def measure(runs: Runs, reference: Reference, reach: Range, delta: float) -> dic
         return _without_noise(np.concatenate([g, again]), runs.w - reference.w, reference)
     each = np.stack([_squares(g), _squares(again)])
     if largest is not None and not each.max() <= largest**2:
-        largest = None  # the runs refute it
+        largest = None  # the runs refute this bound
     squares = each.mean(axis=0)
     square_range = None if largest is None else largest**2
     known = reach.squares or FourthPowers(math.inf, math.inf, math.inf)
@@ -139,7 +139,7 @@ def measure(runs: Runs, reference: Reference, reach: Range, delta: float) -> dic
 
 
 def _without_noise(g: np.ndarray, away: np.ndarray, reference: Reference) -> dict[Measured, PointEstimate]:
-    """Every quantity where one run is as good as all: runs differ by rounding."""
+    """Every quantity if all runs are equal up to rounding."""
 
     def size(vectors: np.ndarray, off: float, power: int) -> PointEstimate:
         norms = np.sqrt(_squares(vectors))
@@ -158,7 +158,7 @@ def _without_noise(g: np.ndarray, away: np.ndarray, reference: Reference) -> dic
 
 
 def collect(points: list[dict[Measured, PointEstimate]], quantity: Measured) -> MeanEstimate:
-    """One quantity over the whole grid."""
+    """The estimates of one quantity over the whole grid."""
     values = [point[quantity] for point in points]
     proved = all(p.interval.proved for p in values)
     return MeanEstimate(
@@ -187,7 +187,7 @@ def _distance(w: np.ndarray, reference: Reference, reach: Range, delta: float) -
 
 
 def _fourth(moment: float, off: float) -> float:
-    """The fourth moment of a distance from the reference, from that of the distance from the truth."""
+    """The fourth moment of a distance from the reference, given the fourth moment of the distance from the truth."""
     return math.inf if not math.isfinite(moment) else (moment**0.25 + off) ** 4
 
 
@@ -196,7 +196,7 @@ def _moved(interval: ConfidenceInterval, reference: Reference) -> ConfidenceInte
 
 
 def _shift(interval: ConfidenceInterval, off: float, proved: bool) -> ConfidenceInterval:
-    """The interval of a mean square distance from the truth, which is at most `off` away from the reference."""
+    """The interval for a mean square distance from the truth; the truth is within `off` of the reference."""
     lower = max(0.0, math.sqrt(interval.lower) - off) ** 2 if math.isfinite(off) else 0.0
     upper = (math.sqrt(interval.upper) + off) ** 2
     return _rounded(ConfidenceInterval(lower, upper, interval.proved and proved))
@@ -210,16 +210,17 @@ def _bias(
     g: np.ndarray, again: np.ndarray, second_moment: ConfidenceInterval, mse: ConfidenceInterval, reference: Reference,
     largest: float | None, delta: float,
 ) -> PointEstimate:  # fmt: skip
-    """‖E g − ∇f‖, from the average of the runs; and never above the root of E‖g − ∇f‖².
+    """‖E g − ∇f‖, from the average of the runs; the upper end is at most the root of the upper end of E‖g − ∇f‖².
 
-    The radius is that of Pinelis or of Chebyshev, whichever is smaller. Both grow with the mean square, so which one
-    does not depend on the draws as long as that is in its interval.
+    The radius is the smaller one of Pinelis and Chebyshev, at the upper end of the mean square. Both grow with the mean
+    square. So the radius is at least the smaller one at the true mean square, if this is in its interval; and which one
+    is smaller there does not depend on the draws.
     """
     means = (g + again) / 2
     runs, centre = len(means), means.mean(axis=0)
     value, variance = float(np.linalg.norm(centre)), float(_squares(means - centre).mean())
     mean_square = float((_squares(g) + _squares(again)).mean()) / 2
-    if largest is None:  # the normal distribution, in as many directions as the trace of the covariance says
+    if largest is None:  # approximate: a normal distribution with the trace of the covariance
         radius = math.sqrt(variance / runs) * (1 + math.sqrt(2 * math.log(1 / delta)))
     else:
         chebyshev = math.sqrt(second_moment.upper / runs / delta)

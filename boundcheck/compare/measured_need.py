@@ -1,7 +1,7 @@
-"""The least t and k with which a run reached an accuracy: an estimate for where nothing is proved.
+"""Find the cheapest t and k with which a run reaches an accuracy: an estimate, for use where nothing is proved.
 
-For AID the two are chosen freely. Error curves at all t for k = 1, 2, 4, … come from one batch; the k between the
-neighbours of the cheapest are tried in further batches, until they could save one part in a hundred, or time is up.
+For AID, t and k are independent. One batch of runs gives the error curves at all t for k = 1, 2, 4, …. Further batches
+try values of k between the neighbours of the cheapest k, until they could save at most 1% or the time is up.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from boundcheck.errors import BoundcheckError
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.curves.error_curves import error_curves
 
-LENGTHS = (500, 2000, 8000)  # steps of runs without a guarantee; a longer one follows where the error still falls
-AT_ONCE = 8  # values of k in a batch after the first
-SECONDS = 5.0  # for the search of one method; the first batch is always run
-SLOWER = 8  # times as long as the run before takes one with four times as many steps, about
-STILL_FALLING = 0.9  # largest ratio of the error at the end to that in the middle at which a longer run is tried
-SAVING = 0.01  # share of the cost that another k must be able to save
+LENGTHS = (500, 2000, 8000)  # steps of runs without a guarantee; the next length is tried if the error still falls
+AT_ONCE = 8  # values of k in every batch after the first
+SECONDS = 5.0  # time limit of the search for one method; the first batch is always run
+SLOWER = 8  # a run with four times as many steps takes about this many times as long
+STILL_FALLING = 0.9  # try a longer run if the error at the end is at most this fraction of the error in the middle
+SAVING = 0.01  # try other k only if they could save this share of the cost
 
 
 @dataclass(frozen=True)
@@ -53,17 +53,17 @@ class Need:
 
 @dataclass(frozen=True, eq=False)
 class NeedSearch:
-    """What the runs of a method found: its need, the error at the end, and why there is no need if there is none."""
+    """The result of the runs of a method: the need, or the reason why there is none, and the error at the end."""
 
     need: Need | None
-    steps: int  # of the longest run
-    error: float | None = None  # at the end of it, with the largest k
+    steps: int  # the steps of the longest run
+    error: float | None = None  # the error at the end of the longest run, with the largest k
     reason: str = ""
     still_falling: bool = False
 
 
 def search(problem: Problem, method: str, eps: float, costs: Costs, memory: int) -> NeedSearch:
-    """The need of a method without a guarantee, in runs of growing length."""
+    """Find the need of a method without a guarantee, by runs of increasing length."""
     result, start = NeedSearch(None, 0), time.perf_counter()
     for steps in LENGTHS:
         before = time.perf_counter()
@@ -78,13 +78,13 @@ def within(
     problem: Problem, method: str, eps: float, costs: Costs, steps: int, most_k: int, memory: int,
     only_last: bool = False,
 ) -> NeedSearch:  # fmt: skip
-    """The need of a method within so many steps of each kind; with `only_last`, the largest k is the only one tried."""
+    """Find the need of a method within `steps` and `most_k`; with `only_last`, only the largest k is tried."""
     deadline = time.perf_counter() + (0 if only_last else SECONDS)
     first = [0] if method == "itd" else [most_k] if only_last else sorted({*_powers_of_two(most_k), most_k})
     try:
         curves = _curves(problem, method, first, steps, memory)
     except BoundcheckError as why:
-        return NeedSearch(None, steps, reason=str(why).removesuffix(", or a smaller t"))  # a plan has no t
+        return NeedSearch(None, steps, reason=str(why).removesuffix(", or a smaller t"))  # `plan` has no argument t
     best = _cheapest(curves, method, eps, costs)
     end = float(curves[max(curves)][-1])
     if best is None:
@@ -100,7 +100,7 @@ def _powers_of_two(most: int) -> Iterable[int]:
 
 
 def _curves(problem: Problem, method: str, ks: Iterable[int], steps: int, memory: int) -> dict[int, np.ndarray]:
-    """The errors at 1 … steps for each k, with 0 for a method without k; infinite where the run diverged."""
+    """The errors at 1 … steps for each k (k = 0 for a method without k); infinite where the run diverged."""
     names = {k: f"{method}:{k}" if k else method for k in ks}
     errors = error_curves(problem, list(names.values()), steps, memory=memory)
     return {k: np.where(np.isfinite(errors[name][0]), errors[name][0], np.inf) for k, name in names.items()}
@@ -117,7 +117,7 @@ def _cheapest(curves: Mapping[int, np.ndarray], method: str, eps: float, costs: 
 
 
 def _between_neighbours(curves: Mapping[int, np.ndarray], best: Need, ratio: float) -> list[int]:
-    """A few k that were not tried, between the neighbours of the cheapest; none if they can save next to nothing."""
+    """A few new values of k between the neighbours of the cheapest k; empty if they cannot save enough."""
     if best.k is None:
         return []
     low = max((k for k in curves if k < best.k), default=best.k)
@@ -137,7 +137,7 @@ def first_within(errors: np.ndarray, eps: float) -> int | None:
 
 
 def _without_need(curves: Mapping[int, np.ndarray], steps: int) -> NeedSearch:
-    """What the errors did in place of staying within an accuracy: at the end, halfway, and at the first step."""
+    """Describe errors that did not reach the accuracy: whether they diverge, or still fall at the end."""
     ks, half = sorted(curves), max(1, steps // 2)
     halfway = max((k for k in ks if 2 * k <= ks[-1]), default=ks[-1])
     end, middle, first = (float(curves[k][t - 1]) for k, t in ((ks[-1], steps), (halfway, half), (ks[0], 1)))

@@ -1,4 +1,4 @@
-"""The quantities in the proofs, as `check` observes them: which ones, at which t, and what they say of w*."""
+"""The quantities in the proofs that `check` measures: which ones, at which t, and as distances to w*."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from boundcheck.numerics.curves.observables import NAMES
 from boundcheck.theory.bound import Bound
 from boundcheck.theory.kinds import BoundKind
 
-AFFORDABLE = 4_000_000_000  # arithmetic for one of the matrices in the proofs, at all t together
+AFFORDABLE = 4_000_000_000  # arithmetic operations for one of the matrices in the proofs, at all t together
 # the number of t at which proofs are traced
-TRACED_LARGE = 20  # where matrices are large
+TRACED_LARGE = 20  # if matrices are large
 TRACED_SEVERAL = 60  # for several λ
 TRACED_ONE = 10_000  # for one λ
 
@@ -35,7 +35,7 @@ class Observations:
 def distances_from_w_star(
     from_reference: Mapping[Method, Observed], distance: float, q: float | None, ts: np.ndarray
 ) -> dict[Method, Observed]:
-    """Distances that were measured from the reference, as bounds on those from w*, at most `distance` away."""
+    """Turn distances to the reference into bounds on distances to w*; w* is within `distance` of the reference."""
     more = {"r_t": np.full(ts.shape, distance)}
     if q is not None:  # Σ_{1≤j<t} q^(t−1−j)
         with np.errstate(over="ignore", invalid="ignore"):  # q > 1: no bound applies
@@ -44,7 +44,7 @@ def distances_from_w_star(
 
 
 def traced_steps(problem: Problem, T: int, most: int) -> np.ndarray:
-    """The t at which proofs are traced: every t, or as many as are affordable, with early ones among them."""
+    """The t at which proofs are traced: every t, or as many as are affordable, including early t."""
     d, n = problem.d, problem.n
     count = max(TRACED_LARGE, min(most, AFFORDABLE // (d * d * (d + n))))
     if count >= T:
@@ -58,4 +58,4 @@ def names_of_observables(chosen: Sequence[Bound], methods: Sequence[Method], tra
     fitting = [bound for bound in chosen if used & set(bound.methods) and bound.kind is not BoundKind.FROM_SPECTRUM]
     proofs = {name for bound in fitting if traced and bound.chain for name in bound.chain.observables}
     symbols = {symbol.name for bound in fitting for symbol in bound.primitive.free_symbols | bound.in_conditions}
-    return frozenset({"r_t"} | proofs | symbols) & frozenset(NAMES)  # r_t tells whether w_t is in the ball
+    return frozenset({"r_t"} | proofs | symbols) & frozenset(NAMES)  # r_t shows whether w_t is in the ball

@@ -1,4 +1,4 @@
-"""`plan`: the t and k that each bound guarantees for an accuracy, what they cost, and what runs needed."""
+"""`plan`: the t and k that each bound guarantees for an accuracy, their costs, and the steps that runs needed."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.iterations import Iterations
 from boundcheck.theory.symbols import error
 
-AID_STATES = 7  # vectors that AID holds at a time, for any t and k
+AID_STATES = 7  # vectors that AID keeps in memory, for any t and k
 GRAPH_STATES = 3  # vectors that reverse mode keeps for each step
-LONGEST_RUN = 60.0  # seconds that a run to confirm a guarantee may take
+LONGEST_RUN = 60.0  # time limit in seconds of a run that confirms a guarantee
 
 
 @on_few_threads
@@ -55,40 +55,41 @@ def plan(
 ) -> Plan:
     """Find the t and k that guarantee ‖g − ∇f(λ)‖ ≤ eps at least cost.
 
-    For each method the bounds are inverted; the cost of a step of the linear solver against a lower-level step is
-    measured, and t and k are chosen by it. Runs then show which t and k were enough, also where no bound applies.
+    For each method the bounds are inverted, with the measured costs of a lower-level step and of a step of the linear
+    solver. Runs then show which t and k were enough, also if no bound applies.
 
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name as `load_problem` takes it.
+        The problem, or a name for `load_problem`.
     eps : float, optional
-        The accuracy, positive, in the Euclidean norm of the hypergradient. Give either this or `rtol`.
+        The accuracy, positive, in the Euclidean norm of the hypergradient. Give either `eps` or `rtol`.
     methods : sequence of str, optional
-        The methods: "itd", "aid-fp", "aid-cg", "aid-cgn"; a plan finds k, so none may fix it. By default "itd",
-        "aid-fp" and "aid-cg", or "aid-cgn" in place of "aid-cg" where ∂₁Φ is not symmetric.
+        The methods: "itd", "aid-fp", "aid-cg", "aid-cgn". They must not fix k, because a plan chooses k. By default
+        "itd", "aid-fp" and "aid-cg"; if ∂₁Φ is not symmetric, "aid-cgn" replaces "aid-cg".
     rtol : float, optional
-        The accuracy relative to ‖∇f(λ)‖; 0.01 asks for an error of 1 %.
+        The accuracy relative to ‖∇f(λ)‖; 0.01 means an error of 1 %.
     known : Constants, optional
-        Constants that you have proved. The estimator tests them, and does not use those that it refutes.
+        Constants that you have proved. The estimator tests them, and does not use constants that it refutes.
     delta : float
-        The probability with which each certificate by random starts may fail; 1e-3 by default.
+        The probability that a certificate by random starts fails; 1e-3 by default.
     seed : int
         The seed of certificates by random starts; 0 by default.
     budget : int, optional
-        How many products with derivatives each estimated constant may take; by default the limit of each estimator.
+        The largest number of products with derivatives for each estimated constant; by default the limit of each
+        estimator.
     memory : int
         The budget for the error curves of runs in bytes; 1 GiB by default.
     run : bool
-        Whether to run the methods with the steps that were found; True by default.
+        Whether to run the methods with the planned steps; True by default.
     progress : callable (what, done, of) -> None, optional
-        Called with what is being done, how much of it is done, and of how much.
+        A function that is called with the name of the current task, the amount done, and the total amount.
 
     Returns
     -------
     Plan
-        `.cheapest` is the cheapest guarantee, `.guarantees` has one for each method, `.silent` the methods without one;
-        `.cheapest_run` and `.needs` have the t and k that runs needed, which are estimates.
+        `.cheapest` is the cheapest guarantee, `.guarantees` has one for each method, and `.silent` has the methods
+        without a guarantee. `.cheapest_run` and `.needs` have the t and k that runs needed, which are estimates.
 
     Raises
     ------
@@ -97,7 +98,7 @@ def plan(
     InputError
         If an argument cannot be used, a method fixes k, or the accuracy is below the rounding floor.
     DivergenceError
-        If w(λ) cannot be found.
+        If w(λ) cannot be computed.
     UserCodeError
         If a function of the user raises, or its derivatives are not those of autograd.
 
@@ -115,7 +116,7 @@ def plan(
     tell = progress or no_progress
     method_list = methods_of(problem, methods)
     if fixed := [m for m in method_list if m.k is not None]:
-        raise InputError(f"{fixed[0]} fixes k, which a plan is to find; write {fixed[0].name}")
+        raise InputError(f"{fixed[0]} fixes k, but a plan chooses k; write {fixed[0].name}")
     lam = problem.checked(problem.lam, "lam")
     doubts = validate.check(problem, lam).unconfirmed
     tell("constants", 0, 1)
@@ -146,17 +147,17 @@ def plan(
             best, *others = _offers(method, case, accuracy, priced)
             offers += [best, *others]
             if accuracy <= known_to:
-                best, told = None, f"the error of the reference solution is only known to be at most {known_to:.1e}"
-                silent[name] = f"{method}: {told}, so nothing is guaranteed; ask for a larger eps"
-        except AssumptionError as why:
-            silent[name] = str(why)
+                best, why = None, f"the error of the reference solution is only known to be at most {known_to:.1e}"
+                silent[name] = f"{method}: {why}, so nothing is guaranteed; ask for a larger eps"
+        except AssumptionError as no_offer:
+            silent[name] = str(no_offer)
         tell(f"runs of {method}", i, len(method_list))
-        found = _run(problem, name, best, accuracy, priced, memory) if run and (best is None or best.t) else None
-        if found is not None:
-            needs[name] = found.need
-            not_reached |= {name: found.reason} if found.need is None else {}
+        runs = _run(problem, name, best, accuracy, priced, memory) if run and (best is None or best.t) else None
+        if runs is not None:
+            needs[name] = runs.need
+            not_reached |= {name: runs.reason} if runs.need is None else {}
         if best is not None:
-            guarantees.append(_guarantee(problem, best, accuracy, found))
+            guarantees.append(_guarantee(problem, best, accuracy, runs))
     return Plan(
         problem=problem, eps=accuracy, constants=local, costs=costs, offers=tuple(offers),
         guarantees=tuple(guarantees), silent=silent, floor=max(floor, known_to), needs=needs, not_reached=not_reached,
@@ -174,7 +175,7 @@ def _refuse_unless_accuracy(eps: object, rtol: object) -> None:
 
 
 def refuse_unless_positive(name: str, value: object) -> None:
-    """InputError for what is no accuracy."""
+    """Raise InputError unless `value` is a positive finite number."""
     if not (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")):
         raise InputError(f"{name} must be a positive number, such as 1e-3 (got {value!r})")
 
@@ -195,7 +196,7 @@ def _rounding_floor(case: Case, solution: ReferenceSolution) -> float:
 
 
 def _refuse_below(floor: float, eps: float, norm: float, problem: Problem) -> None:
-    """InputError for an accuracy that rounding alone may prevent."""
+    """Raise InputError for an accuracy below the rounding floor."""
     if eps <= floor < float("inf"):
         dtype = str(problem.dtype).removeprefix("torch.")
         share = f" ({floor / norm:.1e} of ‖∇f‖)" if norm > 0 else ""
@@ -221,7 +222,7 @@ def _offers(method: Method, case: Case, eps: float, costs: Costs) -> list[Offer]
         except (AssumptionError, MissingConstantError, InputError) as why:
             reasons[bound.name] = str(why).removeprefix(f"{bound.name}: ")
     if not offers:
-        local = f"{method.name}-local"  # the form with the fewest assumptions
+        local = f"{method.name}-local"  # the bound with the fewest assumptions
         name = local if local in reasons else method.name if method.name in reasons else next(iter(reasons), "")
         raise AssumptionError(f"{method}: no bound applies; {name}: {reasons.get(name, 'there is none')}")
     return sorted(offers, key=lambda offer: (offer.side is Side.LOWER, offer.cost))
@@ -249,9 +250,9 @@ def _iterations(applied: Applied, eps: float, costs: Costs) -> Iterations:
 
 
 def _run(problem: Problem, method: str, best: Offer | None, eps: float, costs: Costs, memory: int) -> NeedSearch:
-    """What runs found: up to the t and k of an offer if that takes no longer than a minute, or else of growing length.
+    """Run a method up to the t and k of an offer if this takes at most a minute, else with increasing lengths.
 
-    The error is that at the t and k of the offer, if they were run.
+    The `error` of the result is the error at the t and k of the offer, if they were run.
     """
     if best is None or best.cost * costs.inner > LONGEST_RUN:
         return replace(search(problem, method, eps, costs, memory), error=None)
@@ -259,11 +260,11 @@ def _run(problem: Problem, method: str, best: Offer | None, eps: float, costs: C
     return need if need.need is not None else replace(search(problem, method, eps, costs, memory), error=need.error)
 
 
-def _guarantee(problem: Problem, best: Offer, eps: float, found: NeedSearch | None) -> Guarantee:
+def _guarantee(problem: Problem, best: Offer, eps: float, runs: NeedSearch | None) -> Guarantee:
     states = GRAPH_STATES * best.t * problem.dynamics.copies if best.method == "itd" else AID_STATES
     size = states * problem.d * problem.w0.element_size()
-    error = None if found is None else found.error
-    need = None if found is None else found.need
+    error = None if runs is None else runs.error
+    need = None if runs is None else runs.need
     needed = None if need is None or need.t > best.t else (need.t, need.k)
     met = None if error is None else error <= eps
     return Guarantee(**vars(best), memory=size, error=error, met=met, needed=needed)

@@ -1,4 +1,4 @@
-"""What a plan shows of itself: the cheapest t and k, and a row for each method."""
+"""The card of a plan: the cheapest t and k, and a row for each method."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADER = ("method", "t", "k", "cost", "known", "bound", "a run needed")
 
 
 def card(plan: Plan) -> Card:
-    """The cheapest choice in a sentence; for each method what is guaranteed, and what a run needed."""
+    """The cheapest choice in a sentence, and for each method the guaranteed steps and the steps that a run needed."""
     rows = [_row(guarantee) for guarantee in plan.guarantees]
     rows += [
         (method, "–", "–", "–", "no guarantee", "–", "–" if need is None else _steps(need.t, need.k))
@@ -29,7 +29,7 @@ def card(plan: Plan) -> Card:
 
 
 def sentence(plan: Plan) -> str:
-    """The cheapest method with its t and k, and how that is known."""
+    """The cheapest method with its t and k, and how this is known, in a sentence."""
     best = plan.cheapest
     if best is None:
         need = plan.cheapest_run
@@ -54,7 +54,7 @@ def _row(g: Guarantee) -> tuple[str, ...]:
 
 
 def line(plan: Plan) -> str:
-    """One line: the problem, the accuracy and the cheapest choice."""
+    """The problem, the accuracy and the cheapest choice in one line."""
     return f"Plan({plan.problem.name}, error ≤ {plan.eps:g}, {sentence(plan)})"
 
 

@@ -30,13 +30,13 @@ from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.catalogue import bounds as catalogue
 from boundcheck.theory.rate_inversion import OfRates, doubled
 
-THEOREM = catalogue["sid-orthogonal"]  # never above Theorem 3.4 of the paper
+THEOREM = catalogue["sid-orthogonal"]  # at most the bound of Theorem 3.4 of the paper
 OF_PARTS = tuple(catalogue[name] for name in ("sid-bias", "sid-variance-given-w", "sid-variance-of-mean"))
 LONGEST = 20_000  # steps that a plan may take
-MOST_TRIED = 2_000  # up to this many steps, more than powers of two are tried
-NEAR = (0.18, 0.25, 0.35, 0.6, 0.7, 0.85, 1.4)  # multiples of a sufficient power of two that are tried too
+MOST_TRIED = 2_000  # up to this many steps, other numbers than powers of two are tried
+NEAR = (0.18, 0.25, 0.35, 0.6, 0.7, 0.85, 1.4)  # these multiples of a sufficient power of two are tried too
 RUNS, LONGEST_RUN = 300, 2_000
-# variances over minibatches
+# constants that are variances over minibatches
 SCALED = ("V_star", "m_1", "m_2", "L_ell_hat", "sigma_1", "sigma_2", "sigma_1_grad", "sigma_2_grad")
 
 
@@ -57,46 +57,47 @@ def plan_stochastic(
 ) -> StochasticPlan:
     """Find the steps, t, k and batch with which SID has a root mean square error of at most `rmse`.
 
-    For each batch size the bound `sid-orthogonal` is inverted: the t and k at which the fewest examples are looked at.
-    Runs with the batch of the problem then show which t = k was enough, also where no bound applies.
+    For each batch size, the bound `sid-orthogonal` gives the t and k that evaluate the fewest examples. Runs with the
+    batch of the problem then show which t = k was enough, also if no bound applies.
 
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name as `load_problem` takes it, with minibatches.
+        The problem, or a name for `load_problem`, with minibatches.
     rmse : float, optional
-        The root mean square error that is allowed: E‖g − ∇f‖² ≤ rmse².
+        The allowed root mean square error: E‖g − ∇f‖² ≤ rmse². Give either `rmse` or `rtol`.
     rtol : float, optional
-        The same in units of ‖∇f‖; give one of both.
+        The allowed root mean square error in units of ‖∇f‖.
     batches : sequence of int, optional
-        The batch sizes to compare; by default 1, 10, 100, … up to all examples, and that of the problem.
+        The batch sizes to compare; by default 1, 10, 100, … up to all examples, and the batch of the problem.
     known : Constants, optional
-        Constants that you have proved. The estimator tests them, and does not use those that it refutes.
+        Constants that you have proved. The estimator tests them, and does not use constants that it refutes.
     delta : float
-        The probability with which each certificate by random starts may fail; 1e-3 by default.
+        The probability that a certificate by random starts fails; 1e-3 by default.
     seed : int
         The seed of the runs; 0 by default.
     budget : int, optional
-        How many products with derivatives each estimated constant may take; by default the limit of each estimator.
+        The largest number of products with derivatives for each estimated constant; by default the limit of each
+        estimator.
     memory : int
         The budget for the runs in bytes; 1 GiB by default.
     run : bool
-        Whether to run SID to see what is enough; True by default.
+        Whether to run SID to see which steps are enough; True by default.
     progress : callable (what, done, of) -> None, optional
-        Called with what is being done, how much of it is done, and of how much.
+        A function that is called with the name of the current task, the amount done, and the total amount.
 
     Returns
     -------
     StochasticPlan
-        `.splits` has t and k for every batch size, with bounds on the bias and on the variances; `.cheapest` is the
-        best of them, and `.measured` is what runs needed.
+        `.splits` has t and k for every batch size, with bounds on the bias and on the variances. `.cheapest` is the
+        cheapest split, and `.measured` has the t = k that runs needed.
 
     Raises
     ------
     InputError
         If an argument cannot be used, or the problem has no minibatches.
     DivergenceError
-        If w(λ) cannot be found.
+        If w(λ) cannot be computed.
     UserCodeError
         If a function of the user raises.
 
@@ -159,10 +160,10 @@ def _smallest_case(
     problem: Problem, batch: int, solution: ReferenceSolution, known: Constants | None, spend: Spend, tell: Progress,
     doubts: tuple[str, ...],
 ) -> StochasticCase:  # fmt: skip
-    """The constants for the smallest batch, on a ball that holds the iterates of every batch and of all planned steps.
+    """The constants for the smallest batch, on a ball that contains the iterates for every batch and all planned steps.
 
-    A larger minibatch is a mean of smaller ones, so it goes no farther. Steps up to η stay where constant steps η stay:
-    with r the largest distance so far, a smaller step leads to a mean of r and of what η leads to.
+    A larger minibatch is a mean of smaller ones, so its iterates go no farther. Steps up to η stay in the ball of the
+    constant steps η: if r is the largest distance so far, a smaller step leads to a mean of r and the distance for η.
     """
     finite_sum = require_minibatches(problem)
     small = replace(problem, finite_sum=finite_sum.with_batch(batch, finite_sum.replacement))
@@ -177,7 +178,7 @@ def _smallest_case(
 
 
 def _with_batch(case: StochasticCase, batch: int) -> StochasticCase:
-    """The same constants for another batch size: variances are in proportion to `variance_factor`."""
+    """The case for another batch size: variances are scaled in proportion to `variance_factor`."""
     problem = case.problem
     finite_sum = problem.finite_sum
     if finite_sum is None or batch == finite_sum.batch:
@@ -193,7 +194,7 @@ def _with_batch(case: StochasticCase, batch: int) -> StochasticCase:
 
 
 def _cheapest(case: StochasticCase, goal: float) -> CheapestSplit | str:
-    """The t and k with the least t + k at which the bound is at most the goal; or why there are none."""
+    """The t and k with the least t + k at which the bound is at most the goal; or the reason why there are none."""
     finite_sum = case.problem.finite_sum
     batch = 1 if finite_sum is None else finite_sum.batch
     first = _on_grid(case, 1)
@@ -230,7 +231,7 @@ def _cheapest(case: StochasticCase, goal: float) -> CheapestSplit | str:
 
 
 def _parts(there: BoundsOnGrid, split: CheapestSplit) -> tuple[BoundedPart, ...]:
-    """A bound on each part of the error: its own theorem, or the bound on their sum if that is smaller."""
+    """A bound on each part of the error: from its own theorem, or the bound on their sum if that is smaller."""
     parts = []
     for bound in OF_PARTS:
         part = Measured(bound.bounds.name)
@@ -245,7 +246,7 @@ def _parts(there: BoundsOnGrid, split: CheapestSplit) -> tuple[BoundedPart, ...]
 
 
 def _larger(case: StochasticCase) -> str:
-    """What makes the noise smaller."""
+    """Advice how to reduce the noise."""
     finite_sum = case.problem.finite_sum
     if finite_sum is None or finite_sum.batch < finite_sum.examples:
         return "take a larger batch"
@@ -255,7 +256,7 @@ def _larger(case: StochasticCase) -> str:
 
 
 def _on_grid(case: StochasticCase, n: int) -> BoundsOnGrid:
-    """The bounds at t = k = n, with the steps that suit n, up to that of the case, for which the ball is proved."""
+    """The bounds at t = k = n, with steps chosen for n and capped at the step of the case, for which the ball holds."""
     steps, most = advised(case.constants, n, n), case.steps.eta
     w, v = capped(steps.w, most), capped(steps.v, most)
     return BoundsOnGrid(replace(case, steps=w, steps_v=v), np.array([n]), np.array([n]))
@@ -264,9 +265,9 @@ def _on_grid(case: StochasticCase, n: int) -> BoundsOnGrid:
 def _measure(
     problem: Problem, goal: float, seed: int, known: Constants | None, memory: int, tell: Progress
 ) -> MeasuredSplit | None:  # fmt: skip
-    """The least t = k of a grid at which the interval of the mean square error is below the goal, or else the estimate.
+    """The least t = k on a grid at which the interval of the mean square error is below the goal, or else the estimate.
 
-    A proved interval may be far wider than the runs scatter, as rare runs may be far off.
+    A proved interval may be much wider than the scatter of the runs, because rare runs may be far off.
     """
     finite_sum = problem.finite_sum
     try:

@@ -1,4 +1,4 @@
-"""The proof of a bound on a run: the value after each link, and where it is loose or broken."""
+"""The proof of a bound, evaluated on a run: the value after each link, and where the proof is loose or broken."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from boundcheck.theory.symbols import QUANTITIES
 def trace(
     applied: Applied, ts: np.ndarray, observed: Mapping[str, np.ndarray], errors: np.ndarray, floor: np.ndarray
 ) -> Trace | None:
-    """The chain at every t of `ts` where the error is more than rounding and all is finite.
+    """Evaluate the proof chain at every t of `ts` at which the error exceeds rounding and all quantities are finite.
 
-    None where there is no such t, and where the proof is not encoded or cannot be measured.
+    Returns None if there is no such t, if the proof is not encoded, or if a quantity of it was not measured.
     """
     inputs = applied.inputs(ts)
     given = frozenset(inputs) | frozenset(applied.observed)
@@ -48,7 +48,7 @@ def trace(
 
 
 def _spelled_out(uses: Sequence[str], applied: Applied) -> tuple[str, ...]:
-    """The names that a link uses; a rate is followed by its constants, as a wrong constant shows there first."""
+    """The names that a link uses; a rate is followed by its constants, because these may be wrong."""
     formulas = applied.rate_formulas
     spelled = [[name, *_constants(formulas[name])] if name in formulas else [name] for name in uses]
     return tuple(dict.fromkeys(name for names in spelled for name in names))

@@ -1,4 +1,4 @@
-"""The reason that is printed beside a verdict."""
+"""The text of the reason beside a verdict."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from boundcheck.theory.symbols import QUANTITIES, rho
 
 
 def know(name: str) -> str:
-    """How to give a constant that nothing here can measure."""
+    """Advice how to give a constant that cannot be measured."""
     return f"if you can prove a value, give it with --know {name}=… (known= in Python)"
 
 
 def missing(why: MissingConstantError, problem: Problem) -> str:
-    """Why a bound cannot be evaluated: a constant that can be given, or a quantity that is too large to be computed.
+    """Why a bound cannot be evaluated: a constant is missing, or a quantity is too large to compute.
 
     Parameters
     ----------
     why : MissingConstantError
-        With the names that are missing.
+        The error with the missing names.
     problem : Problem
         The problem.
 
     Returns
     -------
     str
-        The names with what to do.
+        The first missing name with its meaning, and what to do.
     """
     if not why.names:
         return str(why)
@@ -53,11 +53,11 @@ def missing(why: MissingConstantError, problem: Problem) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """A verdict, and what it comes from."""
+    """A verdict with the numbers from which it follows."""
 
     verdict: Verdict
     sample: int  # the number of the λ that decides
-    errors: np.ndarray  # samples × T, as are the next two
+    errors: np.ndarray  # samples × T, like `values` and `floor`
     values: np.ndarray
     floor: np.ndarray
     weakest: tuple[str, ...]  # the constants that keep the bound from being proved
@@ -73,21 +73,22 @@ def limits_of(bound: Bound, values: np.ndarray, applies: np.ndarray) -> str:
     Parameters
     ----------
     bound : Bound
+        The theorem.
     values : array of shape (samples, T)
-        NaN where the theorem does not apply.
+        The values of the bound; NaN where the theorem does not apply.
     applies : array of bool
-        Whether it applies, at each t with observables.
+        Whether the theorem applies at each t with observables.
     """
     if any(assumption.key == "ball" for assumption in bound.assumptions):
         also = ", and near enough to w* for its conditions" if bound.conditions else ""
-        return "" if applies.all() else f"at the t where w_t is in the ball its constants were taken on{also}"
+        return "" if applies.all() else f"at the t where w_t is in the ball of its constants{also}"
     since = int(np.isfinite(values).all(axis=0).argmax()) + 1
     limits = f"for t ≥ {since}" if since > 1 else ""
     return limits + (", as ρ(t) > 1 before" if limits and any(c.left == rho for c in bound.conditions) else "")
 
 
 def reason(finding: Finding) -> str:
-    """One line; empty if the verdict needs no reason."""
+    """The reason for a verdict in one line; empty if the verdict needs no reason."""
     verdict = finding.verdict
     if verdict is Verdict.HOLDS:
         return finding.limits
@@ -120,11 +121,11 @@ def _broken_link(proof: Trace | None) -> str:
 
 
 def _in_doubt(names: Sequence[str], template: str, sides: tuple[str, str]) -> str:
-    """Which constants are in doubt, and on what side: `sides` are for bounds that rise and that fall with it."""
+    """Name the constants in doubt and their sides; `sides` are for constants with which bounds rise and fall."""
     falling = [name for name in names if QUANTITIES[name].direction < 0]
     rising = [name for name in names if name not in falling]
     return ", ".join(
-        template.format(names=", ".join(some), are="is" if len(some) == 1 else "are", side=side)
-        for some, side in zip((rising, falling), sides, strict=True)
-        if some
+        template.format(names=", ".join(group), are="is" if len(group) == 1 else "are", side=side)
+        for group, side in zip((rising, falling), sides, strict=True)
+        if group
     )

@@ -1,4 +1,4 @@
-"""About how many runs bring the end of a confidence interval to the other side of a bound."""
+"""Estimate how many runs are needed to decide whether a mean is below a bound."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from boundcheck.compare.confidence import BETS, MOST_RUNS, runs_to_decide, vector_radius
 from boundcheck.report.stochastic_curve import Measured
 
-ERRORS = 2  # standard errors, within which an estimate tells nothing
+ERRORS = 2  # a difference of fewer standard errors than this is not significant
 
 
 @dataclass(frozen=True)
 class Needed:
-    """A number of runs; `at_least` if the bound is so near to the estimate that more may be needed."""
+    """A number of runs; `at_least` is True if the bound is so near to the estimate that more may be needed."""
 
     runs: int
     at_least: bool
@@ -23,35 +23,36 @@ def runs_needed(
     quantity: Measured, value: float, variance: float, bound: float, largest: float, delta: float, runs: int,
     mean_square: float = math.inf,
 ) -> Needed | None:  # fmt: skip
-    """The number of runs, if all runs are like those that were made; None if more than 10⁹ are needed.
+    """The number of runs that decide, if further runs resemble the given ones; None if more than 10⁹ are needed.
 
     Parameters
     ----------
     quantity : Measured
-        What was measured.
+        The measured quantity, a mean of numbers (for the bias, the norm of a mean of vectors).
     value : float
-        Its estimate.
+        The estimate of the quantity.
     variance : float
-        That of the numbers whose mean it is; for the bias, the mean square norm of the vectors.
+        The variance of the numbers; for the bias, the mean square norm of the vectors.
     bound : float
         The bound.
     largest : float
-        At least every number; for the bias, at least every distance from the mean.
+        An upper bound on the numbers; for the bias, on the distances of the vectors from their mean.
     delta : float
-        The probability with which each end of the interval may be wrong.
+        The probability that an end of the interval is wrong.
     runs : int
-        The number of runs that were made.
+        The number of runs so far.
     mean_square : float
-        At least the mean of the squares of the numbers; for the bias, of the fourth powers of the norms; infinite, the
-        default, if that is not known.
+        An upper bound on the mean of the squares of the numbers; for the bias, on the mean of the fourth powers of the
+        norms; infinite by default, if unknown.
 
     Returns
     -------
     Needed or None
+        The number of runs.
     """
     error = ERRORS * math.sqrt(variance / runs)
     if quantity is Measured.BIAS and value < error:
-        value, error = 0.0, 0.0  # the norm of an average is not 0 where the mean is
+        value, error = 0.0, 0.0  # the bias may be 0, though the norm of an average of runs is not
     gap = abs(bound - value)
     near, gap = gap < error, max(gap, error)
     if quantity is Measured.BIAS:
@@ -67,11 +68,11 @@ def runs_needed(
 def _of_bias(
     mean_square: float, largest: float, gap: float, bound: float, delta: float, fourth: float
 ) -> int | None:  # fmt: skip
-    """The runs with which the interval is below the bound: by its radius, or by the root of the mean square."""
+    """The runs after which the upper end is below the bound: by the radius, or by the root of the mean square."""
     depth = math.log(len(BETS) / delta)
 
     def is_enough(n: int) -> bool:
-        by_range = (math.sqrt(mean_square) + largest / 2 * math.sqrt(depth / n)) ** 2  # what will bound the mean square
+        by_range = (math.sqrt(mean_square) + largest / 2 * math.sqrt(depth / n)) ** 2  # a bound on the mean square
         above = min(by_range, mean_square + math.sqrt(2 * fourth * depth / n))
         radius = min(vector_radius(above, largest, n, delta), math.sqrt(above / n / delta))
         return math.sqrt(mean_square / n) + radius < gap or math.sqrt(above) < bound

@@ -1,4 +1,4 @@
-"""How long a lower-level step and a step of the linear solver take on this machine."""
+"""Measure the times of a lower-level step and of a step of the linear solver on this machine."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from boundcheck.numerics.bilevel.derivatives import linearise
 from boundcheck.numerics.bilevel.prepared import Prepared
 from boundcheck.numerics.bilevel.problem import Problem
 
-TIMINGS = 7  # measurements; the median is taken
+TIMINGS = 7  # the number of timings; the result is their median
 
 
 @dataclass(frozen=True)
 class Costs:
-    """How long steps take on this machine.
+    """The times of steps on this machine.
 
     Attributes
     ----------
     inner : float
-        Seconds of a lower-level step.
+        The time of a lower-level step in seconds.
     linear : float
-        Seconds of a step of the linear solver.
+        The time of a step of the linear solver in seconds.
     """
 
     inner: float
@@ -37,7 +37,7 @@ class Costs:
         return self.linear / self.inner
 
     def of(self, method: str) -> Costs:
-        """The same for a method: a step on the normal equations takes two products.
+        """The costs for a method; a step on the normal equations takes two products.
 
         Parameters
         ----------
@@ -47,14 +47,14 @@ class Costs:
         Returns
         -------
         Costs
-            With the seconds of one step of its linear solver.
+            The costs, with the time of one step of the method's linear solver.
         """
         return replace(self, linear=2 * self.linear) if method == "aid-cgn" else self
 
 
 @torch.no_grad()
 def measure(problem: Problem) -> Costs:
-    """Measure both steps: the median of several timings, without the first."""
+    """Measure both steps: the median of several timings, after a first one that does not count."""
     prepared = Prepared(problem, problem.lam)
     z = problem.dynamics.start(problem.w0)
     linearised = linearise(problem, problem.w0, prepared)

@@ -1,7 +1,7 @@
-"""The bounds on a random hypergradient at every point of a grid: which apply, their values, and what they rest on.
+"""The bounds on a random hypergradient at every point of a grid: which apply, their values, and their sides.
 
-`CHECKS` has a function for each assumption that a problem may fail, and `BY_CONSTRUCTION` the assumptions that every
-run meets, with the reason. An assumption in neither is an error when this module is imported.
+`CHECKS` has a function for each assumption that a problem may fail. `BY_CONSTRUCTION` has the assumptions that every
+run meets, with the reason. If an assumption is in neither, importing this module fails.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ QUANTITIES = frozenset(measured.value for measured in Measured)
 
 @dataclass(frozen=True, eq=False)
 class StochasticCase:
-    """A problem at one λ with the constants of its noise, and the steps that were taken.
+    """A problem at one λ with the constants of its noise, and the steps of the run.
 
     Attributes
     ----------
@@ -69,24 +69,24 @@ class StochasticCase:
 
     @property
     def unbiased(self) -> AssumptionAnswer:
-        """Is the expectation of Φ̂ the map Φ?"""
+        """Whether the expectation of Φ̂ is the map Φ."""
         finite_sum = self.problem.finite_sum
         return AssumptionAnswer(doubt="" if finite_sum is None else finite_sum.doubt)
 
     @property
     def in_ball(self) -> AssumptionAnswer:
-        """Are all possible iterates in the ball of the constants?"""
+        """Whether all possible iterates are in the ball of the constants."""
         return AssumptionAnswer(doubt=self.ball_doubt)
 
     @property
     def gradient_step(self) -> AssumptionAnswer:
-        """Is Φ a gradient step on a loss?"""
+        """Whether Φ is a gradient step on a loss."""
         known = all(name in self.constants for name in ("alpha", "mu", "L"))
         return YES if known else AssumptionAnswer("Φ is not a gradient step on a loss with known μ and L")
 
     @property
     def both_decrease(self) -> AssumptionAnswer:
-        """Are the steps of both iterations β/(γ + i) from the start?"""
+        """Whether the steps of both iterations are β/(γ + i) from the start."""
         same = self.steps.switch == 0 and self.steps == self.steps_v
         return (
             YES
@@ -117,7 +117,7 @@ BY_CONSTRUCTION: Mapping[str, str] = {
 
 
 def about_means() -> list[Bound]:
-    """The bounds of the catalogue on what is measured of random hypergradients."""
+    """The bounds of the catalogue on the measured quantities of random hypergradients."""
     return [bound for bound in catalogue.values() if bound.bounds.name in QUANTITIES]
 
 
@@ -126,7 +126,7 @@ require_checks(about_means(), (*CHECKS, *BY_CONSTRUCTION))
 
 @dataclass(frozen=True, eq=False)
 class Evaluated:
-    """A bound on the grid; `refusal` says why it does not apply, and `doubt` why it is not proved that it does."""
+    """A bound on the grid. `refusal` says why it does not apply; `doubt` says why it is not proved to apply."""
 
     bound: Bound
     values: np.ndarray
@@ -145,7 +145,7 @@ class BoundsOnGrid:
     method: str = "sid"
 
     def evaluate(self, bound: Bound) -> Evaluated:
-        """The values of a bound, NaN where it says nothing."""
+        """Evaluate a bound; its values are NaN where it does not apply."""
         nothing = Evaluated(bound, np.full(len(self.t), np.nan), combine(()))
         answers = [CHECKS[a.key](self.case) for a in bound.assumptions if a.key in CHECKS]
         refusal = next((answer.refusal for answer in answers if answer.refusal), "")
@@ -170,7 +170,7 @@ class BoundsOnGrid:
         return by_name.get(bound.name, self._of_rates)(bound)
 
     def _along_steps(self, way: Make, bound: Bound) -> Evaluated:
-        """A bound on the distance of w_t from w*, with the steps that were taken in place of a constant one."""
+        """A bound on the distance of w_t from w*, with the steps of the run instead of a constant step."""
         rate = way(self.case.constants, self.case.steps, int(self.t.max()))
         return Evaluated(bound, rate.values[self.t], self._worth(rate.names))
 
@@ -187,7 +187,7 @@ class BoundsOnGrid:
         return Evaluated(bound, call.values().values, self._worth(constant.name for constant in call.used))
 
     def _by_phases(self, bound: Bound) -> Evaluated:
-        """A bound for constant steps, or for decreasing ones; the latter may start where the former end."""
+        """A bound for constant steps, or for decreasing steps, which may start after the constant ones."""
         steps, constants = self.case.steps, self.case.constants
         family, _, kind = bound.name.rpartition("-")
         switch = steps.switch
@@ -244,7 +244,7 @@ class BoundsOnGrid:
 
 
 def _of_first_phase(call: Call) -> np.ndarray:
-    """The value where steps begin to decrease; why there is none is the reason that the bound of that phase has."""
+    """The value at which steps begin to decrease; if there is none, the error has the reason of the first phase."""
     try:
         values: np.ndarray = call.values().values
     except AssumptionError as why:
@@ -255,7 +255,7 @@ def _of_first_phase(call: Call) -> np.ndarray:
 def every(
     case: StochasticCase, method: Method, t: np.ndarray, k: np.ndarray, names: Sequence[str] | None
 ) -> Iterator[Evaluated]:
-    """The bounds of these names, or all of them, on a method."""
+    """Evaluate the bounds on a method: those with the given names, or all."""
     grid = BoundsOnGrid(case, t, k, method.name)
     for bound in about_means() if names is None else [catalogue[name] for name in names]:
         if method.name in bound.methods:

@@ -28,7 +28,7 @@ from boundcheck.step_schedule import StepSchedule
 
 @dataclass(frozen=True, eq=False)
 class StochasticExperiment:
-    """What the methods of one check share."""
+    """The inputs that all methods of one check share."""
 
     problem: Problem
     solution: ReferenceSolution
@@ -36,7 +36,7 @@ class StochasticExperiment:
     t: np.ndarray
     runs: int
     seed: int
-    delta: float  # of each end of an interval
+    delta: float  # the probability that an end of an interval is wrong
     memory: int
 
     @property
@@ -50,14 +50,14 @@ class StochasticExperiment:
 
     @property
     def reference_doubt(self) -> str:
-        """Why the reference is not certified; empty if it is."""
+        """Why the reference is not certified; empty if it is certified."""
         return "" if self.reference.proved else "the error of the reference hypergradient is not proved"
 
 
 def measured_curve(
     experiment: StochasticExperiment, method: Method, names: Sequence[str] | None, tell: Progress, number: int, of: int
 ) -> StochasticCurve:
-    """The means of one method at every t of the experiment, with the bounds on them and their verdicts."""
+    """Run a method and measure its means at every t of the experiment, with the bounds on them and their verdicts."""
     tell(f"running {method}", number, of)
     results = _run(experiment, method, tell)
     ks = np.array([method.steps(int(t)) for t in experiment.t])
@@ -106,7 +106,7 @@ def _at(results: SidRuns, j: int) -> Runs:
 
 
 def _largest(quantity: Measured, reach: Range, reference: Reference) -> float | None:
-    """At least every number whose mean is the quantity; for the bias, at least every distance from the mean."""
+    """An upper bound on the numbers whose mean is the quantity; for the bias, on the distances from the mean."""
     if not reference.proved:
         return None
     if quantity is Measured.DISTANCE:
@@ -118,10 +118,10 @@ def _largest(quantity: Measured, reach: Range, reference: Reference) -> float | 
 
 
 def _floors(experiment: StochasticExperiment, method: Method) -> tuple[np.ndarray, np.ndarray]:
-    """Below these, a root mean square error of g and of w is rounding.
+    """The rounding floors of the root mean square errors of g and of w.
 
-    As for AID-FP with full steps, over the least step that was taken: a step η contracts by η(1 − q) only, and
-    rounds as much as a full one.
+    They are the floors of AID-FP with full steps, divided by the least step: a step η contracts by η(1 − q) only, but
+    has the rounding of a full step.
     """
     problem, setting, T = experiment.problem, experiment.setting, int(experiment.t[-1])
     plain = replace(method, name="aid-fp")
@@ -138,6 +138,6 @@ def _floors(experiment: StochasticExperiment, method: Method) -> tuple[np.ndarra
 
 
 def _least_step(steps: StepSchedule, count: int) -> float:
-    """The least of the first steps, which are constant or fall within each phase."""
+    """The least of the first `count` steps, which are constant or fall within each phase."""
     last = max(0, count - 1)
     return min(steps.at(i) for i in (0, last, min(last, (steps.switch or 0))))

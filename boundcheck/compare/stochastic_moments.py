@@ -1,11 +1,11 @@
-"""Bounds on the mean squares of what is averaged over runs, from fourth moments: they make upper ends proved and near.
+"""Bounds on the mean squares of the numbers that are averaged over runs. They give proved and tighter upper ends.
 
 With F ≥ E‖w_t−w*‖⁴ and G ≥ E‖v_k−v(w)‖⁴ for every w of the ball, and the three parts of g − ∇f in the proof of
 `sid-orthogonal`, Minkowski in L⁴ gives
 
     (E‖g−∇f‖⁴)^¼ ≤ c₁F^¼ + (L_Φ + ν₂F^¼)G^¼ + z(L_E/(1−q) + G^¼)
 
-where z ≥ ‖∂₂Φ̂ − ∂₂Φ‖ for every draw. Without the first part it bounds g − E[g | w_t, v(w_t)].
+where z ≥ ‖∂₂Φ̂ − ∂₂Φ‖ for every draw. Without its first term the right-hand side bounds g − E[g | w_t, v(w_t)].
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NEEDED = ("q", "m_1", "V_star", "mse_0", "L_E", "L_Phi_hat", "L_Phi_star", "nu_1
 
 @dataclass(frozen=True)
 class NoiseSizes:
-    """The sizes of single draws: ‖Φ̂(w*)−w*‖, ‖∂₂Φ̂−∂₂Φ‖ and the radius of the ball; None where they are not proved."""
+    """Bounds for single draws: on ‖Φ̂(w*)−w*‖, on ‖∂₂Φ̂−∂₂Φ‖, and the radius of the ball; None if not proved."""
 
     noise: float | None
     spread: float | None
@@ -36,16 +36,16 @@ class NoiseSizes:
 
 @dataclass(frozen=True, eq=False)
 class MeanSquares:
-    """At each point of the grid, at least the mean of the squares of the numbers of one run.
+    """Upper bounds on the mean squares of the numbers of one run, at each point of the grid.
 
     Attributes
     ----------
     error : ndarray of shape (points,)
-        Of ‖g − ∇f‖².
+        The bound for ‖g − ∇f‖².
     given : ndarray of shape (points,)
-        Of ½‖g − g'‖², where g' has the same w_t.
+        The bound for ½‖g − g'‖², where g' has the same w_t.
     distance : ndarray of shape (points,)
-        Of ‖w_t − w*‖².
+        The bound for ‖w_t − w*‖².
     """
 
     error: np.ndarray
@@ -54,7 +54,7 @@ class MeanSquares:
 
 
 def mean_squares(grid: BoundsOnGrid, sizes: NoiseSizes) -> MeanSquares:
-    """The bounds at every point; infinite where something is missing or only estimated."""
+    """The bounds at every point; infinite if a constant is missing or only estimated."""
     constants, nothing = grid.case.constants, np.full(len(grid.t), np.inf)
     unknown = MeanSquares(nothing, nothing, nothing)
     if not _proved(constants) or sizes.noise is None or sizes.spread is None or grid.case.unbiased.doubt:
@@ -87,7 +87,7 @@ def mean_squares(grid: BoundsOnGrid, sizes: NoiseSizes) -> MeanSquares:
 
 
 def _neumann(k: np.ndarray, q: float, value: Mapping[str, float]) -> np.ndarray:
-    """At least (E‖v‖⁴)^¼ for v = K·∂₁Φ̂ᵀ⋯∂₁Φ̂ᵀ∇₁E: each factor multiplies the fourth moment by at most L_Φ̂²(q² + m₁)."""
+    """A bound on (E‖v‖⁴)^¼ for v = K·∂₁Φ̂ᵀ⋯∂₁Φ̂ᵀ∇₁E: a factor multiplies the fourth moment by at most L_Φ̂²(q² + m₁)."""
     growth = value["L_Phi_hat"] ** 2 * (q * q + value["m_1"]) * (1 + 1e-14)
     with np.errstate(over="ignore"):
         sums = np.array([float(np.sum(growth ** np.arange(int(length)))) for length in k])
@@ -96,6 +96,6 @@ def _neumann(k: np.ndarray, q: float, value: Mapping[str, float]) -> np.ndarray:
 
 
 def _proved(constants: Constants) -> bool:
-    """Are all constants there, and proved without any probability?"""
+    """Whether all needed constants are known and proved, not only with some probability."""
     some = [constants.get(name) for name in NEEDED]
     return all(c is not None and c.side in (Side.EXACT, Side.UPPER) for c in some)

@@ -25,28 +25,28 @@ from boundcheck.theory.stochastic_steps import advise, advise_recursive
 
 FULL = StepSchedule.constant(1.0)
 PAPER = "paper"
-CALMER = 2  # attempts with smaller steps: on the ball the examples are steeper than at w*
-SAFE_STEP = 1.5  # times 1/(α‖∇²₁ℓ̂‖); a gradient step is stable below 2
+CALMER = 2  # attempts with smaller steps, because examples are steeper on the ball than at w*
+SAFE_STEP = 1.5  # the largest step times α‖∇²₁ℓ̂‖; a gradient step is stable below 2
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseSetting:
-    """The case of a check, and what its intervals rest on.
+    """The case of a check, and the bounds that its intervals use.
 
     Attributes
     ----------
     case : StochasticCase
         The problem with its constants and steps.
     radius : float or None
-        Every possible iterate is within this distance of w*; None if that is not proved.
+        Every possible iterate is within this distance of w*; None if no radius is proved.
     largest_error : float or None
-        At least ‖g − ∇f‖ for every draw; None if that is not proved.
+        An upper bound on ‖g − ∇f‖ for every draw; None if no bound is proved.
     eps_g : Constant or None
-        The error of the reference.
+        The bound on the error of the reference.
     away : Distance
-        How far the computed w is from w*.
+        The bound on the distance of the computed w from w*.
     steps_how : str
-        Where the steps are from.
+        The source of the steps, in words.
     sizes : NoiseSizes
         The sizes of single draws.
     """
@@ -60,7 +60,7 @@ class NoiseSetting:
     sizes: NoiseSizes
 
     def largest_error_of_neumann(self, K: int) -> float | None:
-        """At least ‖g − ∇f‖ for every draw of a Neumann series of length up to K; None if that is not proved."""
+        """An upper bound on ‖g − ∇f‖ for every draw of a Neumann series of length up to K; None if not proved."""
         constants, spread = self.case.constants, self.sizes.spread
         needed = [constants.get(name) for name in ("eta_2", "L_Phi", "L_E", "L_Phi_hat", "W", "g_star")]
         if self.radius is None or spread is None:
@@ -80,33 +80,33 @@ def noise_setting(
     problem: Problem, solution: ReferenceSolution, t: int, k: int, steps: StepSchedule | str | None,
     steps_v: StepSchedule | None, known: Constants | None, spend: Spend, tell: Progress, doubts: tuple[str, ...] = (),
 ) -> NoiseSetting:  # fmt: skip
-    """The constants on a ball that holds every iterate, and the steps where none are given.
+    """Estimate the constants on a ball that contains every iterate, and choose the steps that are not given.
 
     Parameters
     ----------
     problem : Problem
         The problem, with a finite sum.
     solution : ReferenceSolution
-        Its solution.
+        The solution of the problem.
     t, k : int
         The largest numbers of steps.
     steps : StepSchedule, "paper" or None
-        The steps of the lower level; "paper" or None for those that the theory derives.
+        The steps of the lower level; with "paper" or None the theory derives them.
     steps_v : StepSchedule or None
-        The steps of the linear solver; None for those of the lower level.
+        The steps of the linear solver; with None they are chosen like the steps of the lower level.
     known : Constants or None
-        What the user has proved.
+        Constants that the user has proved.
     spend : Spend
-        What estimates may cost.
+        The budget of the estimates.
     tell : callable
-        Told of the progress.
+        The function that reports progress.
     doubts : tuple of str
         The derivatives that finite differences could not confirm.
 
     Returns
     -------
     NoiseSetting
-        All of it.
+        The constants, the steps, and the bounds that the intervals use.
     """
     given = steps if isinstance(steps, StepSchedule) else None
     if given is None and steps not in (None, PAPER):
@@ -147,13 +147,13 @@ def noise_setting(
 
 
 def _proved(constant: Constant) -> float | None:
-    """The value of a constant that is proved and finite."""
+    """The value of a constant if it is proved and finite; else None."""
     proved = constant.side in (Side.EXACT, Side.UPPER) and math.isfinite(constant.value)
     return constant.value if proved else None
 
 
 def _mse_0(r_0: Constant) -> Constant:
-    """E‖w_0 − w*‖² of a start that is not random."""
+    """E‖w_0 − w*‖² = r_0² for a start that is not random."""
     value = r_0.value**2 * (1 + 1e-15)
     side = Side.UPPER if r_0.side is Side.EXACT else r_0.side
     return replace(r_0, name="mse_0", value=value, side=side, provenance=replace(r_0.provenance, how="r_0²"))
@@ -161,7 +161,7 @@ def _mse_0(r_0: Constant) -> Constant:
 
 @dataclass(frozen=True)
 class BothSteps:
-    """The steps of both iterations, and where they are from."""
+    """The steps of both iterations, and their source."""
 
     w: StepSchedule
     v: StepSchedule
@@ -171,10 +171,10 @@ class BothSteps:
 def advised(
     constants: Constants, t: int, k: int, *, paper: bool = False, steps_v: StepSchedule | None = None
 ) -> BothSteps:
-    """The steps that the theory derives from the constants; those of the linear solver only if none are given.
+    """Derive the steps from the constants; the steps of the linear solver only if none are given.
 
-    The linear solver has the same recursion with V[Φ̂] of v(w) in the place of V*, which is at most m₁‖v(w)‖², and
-    ‖v(w)‖ ≤ L_E/(1 − q) in the place of ‖w_0 − w*‖.
+    The linear solver has the same recursion as the lower level. The noise at v(w), at most m₁‖v(w)‖², replaces V*, and
+    ‖v(w)‖ ≤ L_E/(1 − q) replaces ‖w_0 − w*‖.
     """
     names = ("q", "m_1", "V_star", "mse_0", "L_E", *(("sigma_1", "sigma_2", "L_Phi_hat") if paper else ()))
     value = {name: constants[name].value for name in names if name in constants}
@@ -198,16 +198,16 @@ def advised(
 
 
 def _with_least(ways: tuple[Make, ...], constants: Constants, candidates: list[StepSchedule], n: int) -> StepSchedule:
-    """The steps with the smallest bound after n of them."""
+    """The candidate with the smallest bound after n steps."""
     if len(candidates) == 1:
         return candidates[0]
     return min(candidates, key=lambda steps: float(smaller(ways, constants, steps, n).values[-1]))
 
 
 def largest_step(constants: Constants) -> float:
-    """The largest η with which every single draw of a gradient step brings w nearer to w*, but for the noise there.
+    """The largest η with which a gradient step on any minibatch contracts; the noise at w* is not counted.
 
-    ‖I − ηα∇²₁ℓ̂‖ < 1 needs ηα‖∇²₁ℓ̂‖ < 2, and L_Φ̂ ≥ α‖∇²₁ℓ̂‖ − 1. Then the iterates stay in a ball, whatever is drawn.
+    ‖I − ηα∇²₁ℓ̂‖ < 1 needs ηα‖∇²₁ℓ̂‖ < 2, and L_Φ̂ ≥ α‖∇²₁ℓ̂‖ − 1. Then the iterates stay in a ball for every draw.
     """
     slope = constants.get("L_Phi_hat")
     if slope is None or "alpha" not in constants or slope.value <= 1:
@@ -216,6 +216,6 @@ def largest_step(constants: Constants) -> float:
 
 
 def capped(steps: StepSchedule, most: float) -> StepSchedule:
-    """The same steps where none is above `most`."""
+    """The same steps, reduced so that none is above `most`."""
     eta = min(steps.eta, most)
     return StepSchedule(eta, steps.switch, steps.beta, max(steps.gamma, steps.beta / most))

@@ -1,7 +1,7 @@
 """Verdicts on means that were measured with a confidence interval.
 
-*Holds* if the upper end of a proved interval is below the bound, *violated* if the lower end is above a certified
-bound; otherwise what is undecided, and how many more runs would decide.
+A bound *holds* if the upper end of a proved interval is below it. It is *violated* if the bound is certified and the
+lower end is above it. Otherwise the reason says what is undecided, and how many more runs would decide.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ NEED_RANGE = frozenset((Measured.BIAS, Measured.VARIANCE_OF_MEAN))  # their lowe
 
 @dataclass(frozen=True, eq=False)
 class MeasuredQuantity:
-    """What was measured of one quantity, and what the intervals rest on.
+    """The measurements of one quantity, and the inputs of its intervals.
 
     Attributes
     ----------
     mean : MeanEstimate
         The estimates and their intervals.
     points : sequence of PointEstimate
-        The same, with the variance of the numbers.
+        The estimates at each point, with the variance of the numbers.
     t : ndarray of shape (points,)
         The steps at each point.
     floor : ndarray of shape (points,)
-        Below this, the root of the quantity (or the bias itself) is rounding.
+        The rounding floor of the root of the quantity (or of the bias itself).
     largest : float or None
-        At least every number whose mean was taken; None if that is not known.
+        An upper bound on the numbers whose mean is the quantity; None if unknown.
     delta : float
-        The probability with which each end of an interval may be wrong.
+        The probability that an end of an interval is wrong.
     runs : int
         The number of runs.
     reference_doubt : str
-        Why the reference is not certified; empty if it is.
+        Why the reference is not certified; empty if it is certified.
     """
 
     mean: MeanEstimate
@@ -67,7 +67,7 @@ class Decision:
 
 
 def judge(evaluated: Evaluated, evidence: MeasuredQuantity) -> StochasticBound:
-    """A bound with its verdict."""
+    """Give a bound its verdict."""
     quantity, bound, worth = evidence.mean.quantity, evaluated.bound, evaluated.worth
     side = Side.LOWER if evaluated.doubt else worth.side
     decision = _decide(evaluated, evidence, side)
@@ -116,7 +116,7 @@ def _weak(evaluated: Evaluated, evidence: MeasuredQuantity, certified: bool) -> 
 
 
 def _undecided(limit: np.ndarray, evidence: MeasuredQuantity, where: np.ndarray, weak: str) -> Decision:
-    """The bound is inside an interval; `weak` says why no interval would prove anything."""
+    """The decision if the bound is inside an interval; `weak` says why even a better interval would prove nothing."""
     mean, i = evidence.mean, int(where[0])
     t, ends = evidence.t[i], f"{number(float(mean.lower[i]))} … {number(float(mean.upper[i]))}"
     reason = f"undecided at t = {t}: the bound {number(float(limit[i]))} is inside the interval {ends}"
@@ -145,7 +145,7 @@ def _runs(limit: float, evidence: MeasuredQuantity, i: int) -> Needed | None:
 
 
 def _with_floor(values: np.ndarray, evidence: MeasuredQuantity) -> np.ndarray:
-    """The bound with what rounding may add to the quantity."""
+    """The bound plus the rounding of the quantity."""
     limit: np.ndarray = values * (1 + FORMULA_ROUNDING)
     if evidence.mean.quantity not in SQUARES:
         above: np.ndarray = limit + evidence.floor

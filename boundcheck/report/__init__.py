@@ -1,1 +1,1 @@
-"""What a check found, as data: report, verdicts, enclosure and JSON. No torch."""
+"""Results of checks as data: report, verdicts, enclosure and JSON. Never imports torch."""

@@ -1,4 +1,4 @@
-"""How good a hypergradient is, from a certified reference: relative error, angle, descent direction."""
+"""The accuracy of a hypergradient, from a certified reference: relative error, angle, descent direction."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ UNIT = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class Accuracy:
-    """How far a hypergradient g is from ∇f(λ).
+    """The error of a hypergradient g as an approximation of ∇f(λ).
 
     Attributes
     ----------
     error : Enclosure
-        Lower and upper bounds on ‖g − ∇f(λ)‖. Its `side` applies to every other number here too.
+        Lower and upper bounds on ‖g − ∇f(λ)‖. The `side` of this enclosure applies to the other attributes too.
     gradient_norm : Enclosure
         Lower and upper bounds on ‖∇f(λ)‖.
     relative_error : float
-        An upper bound on ‖g − ∇f(λ)‖/‖∇f(λ)‖; infinite where ∇f(λ) may be 0.
+        An upper bound on ‖g − ∇f(λ)‖/‖∇f(λ)‖; infinite if ∇f(λ) may be 0.
     angle : float
-        An upper bound on the angle between g and ∇f(λ), in degrees; 180 where nothing is known.
+        An upper bound on the angle between g and ∇f(λ), in degrees; 180 if no bound is known.
     descent : bool or None
-        Whether −g is a descent direction of f, ⟨g, ∇f(λ)⟩ > 0; None where that is not known.
+        Whether −g is a descent direction of f, ⟨g, ∇f(λ)⟩ > 0; None if unknown.
     """
 
     error: Enclosure
@@ -40,25 +40,25 @@ class Accuracy:
 
     @property
     def proved(self) -> bool:
-        """Whether the numbers are proved; False for estimates and for what holds with a probability."""
+        """Whether the numbers are proved; False if they are estimates or hold only with some probability."""
         return self.error.side in (Side.UPPER, Side.EXACT)
 
 
 def accuracy(g: np.ndarray, reference: np.ndarray, eps_g: Constant) -> Accuracy:
-    """The accuracy of g from a reference with ‖reference − ∇f(λ)‖ ≤ ε_g.
+    """Compute the accuracy of g from a reference with ‖reference − ∇f(λ)‖ ≤ ε_g.
 
-    With G = ‖reference‖, the gradient ∇f is in the ball of radius ε_g around the reference. So ‖∇f‖ ≥ G − ε_g; the
-    angle between the reference and ∇f is at most arcsin(ε_g/G); and ⟨g, ∇f⟩ is within ‖g‖ε_g of ⟨g, reference⟩. The
-    rounding of the n products and sums here counts as part of ε_g.
+    The gradient ∇f is in the ball of radius ε_g around the reference. So, with G = ‖reference‖: ‖∇f‖ ≥ G − ε_g; the
+    angle between the reference and ∇f is at most arcsin(ε_g/G); and ⟨g, ∇f⟩ differs from ⟨g, reference⟩ by at most
+    ‖g‖ε_g. The rounding of the n products and sums in this function is added to ε_g.
 
     Parameters
     ----------
     g : ndarray of shape (n,)
         The hypergradient.
     reference : ndarray of shape (n,)
-        A better one.
+        A more accurate hypergradient.
     eps_g : Constant
-        A bound of the error of the reference. Its side is that of the result.
+        A bound on the error of the reference. The result has the side of this bound.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def accuracy(g: np.ndarray, reference: np.ndarray, eps_g: Constant) -> Accuracy:
     least = max(size - eps, 0.0)
     most = np.float64(size + eps)
     unit = max(length, size) or 1.0
-    inner = float((g / unit) @ (reference / unit))  # in units in which no product underflows
+    inner = float((g / unit) @ (reference / unit))  # scaled: the products do not underflow
     return Accuracy(
         error=error,
         gradient_norm=Enclosure(np.float64(least), most, pair.side, pair.delta),
@@ -86,11 +86,11 @@ def accuracy(g: np.ndarray, reference: np.ndarray, eps_g: Constant) -> Accuracy:
 
 
 def _norm(x: np.ndarray) -> float:
-    """‖x‖, without overflow or underflow of the squares."""
+    """‖x‖ without overflow or underflow of the squares."""
     largest = float(np.abs(x).max(initial=0.0))
     if not 0 < largest < math.inf:
         return largest
-    scale = math.ldexp(1.0, math.frexp(largest)[1])  # a power of 2, so that nothing is rounded
+    scale = math.ldexp(1.0, math.frexp(largest)[1])  # a power of 2, so scaling does not round
     return scale * float(np.linalg.norm(x / scale)) if scale < math.inf else float(np.linalg.norm(x))
 
 
@@ -101,7 +101,7 @@ def _quotient(upper: float, least: float) -> float:
 
 
 def _angle(g: np.ndarray, reference: np.ndarray, length: float, size: float) -> float:
-    """The angle of two vectors in degrees, by the formula of Kahan, which is accurate for small ones too."""
+    """The angle between two vectors in degrees, by Kahan's formula, which is accurate for small angles too."""
     if not (length > 0 and size > 0):
         return 180.0
     a, b = g / length, reference / size
@@ -109,7 +109,7 @@ def _angle(g: np.ndarray, reference: np.ndarray, length: float, size: float) -> 
 
 
 def _widest(eps: float, size: float) -> float:
-    """The largest angle between a vector of length `size` and one within `eps` of it, in degrees."""
+    """The largest angle between a vector of length `size` and any vector within `eps` of it, in degrees."""
     return math.degrees(math.asin(eps / size)) * (1 + 4 * UNIT) if eps < size else 180.0
 
 

@@ -1,4 +1,4 @@
-"""The sentences of a report: its verdict in words, its step size, and what to do next."""
+"""The sentences of a report: the verdict, the step size, and what to do next."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from boundcheck.report.report import Report
 
 PLAIN = ("", "gradient-descent", "fixed-point")  # iterations w_{t+1} = Φ(w_t)
-MOST = 4  # pieces of advice
+MOST = 4  # at most this many pieces of advice
 
 
 def verdict_sentence(report: Report) -> str:
-    """The verdict in words, with how many bounds it is about."""
+    """The verdict in words, with the number of bounds that have it."""
     counts: Counter[Verdict] = Counter(report.verdicts.values())
     del counts[Verdict.NOT_APPLICABLE]
     total = sum(counts.values())
@@ -71,9 +71,9 @@ def _step_advice(report: Report) -> StepAdvice | None:
 
 
 def next_steps(report: Report, methods: Sequence[MethodSummary]) -> tuple[str, ...]:
-    """What to do next, the most useful first."""
-    every = [*_violations(report), *_lost_runs(report, methods), *_missing_constants(report)]
-    return tuple(dict.fromkeys(every))[:MOST]
+    """What to do next, the most useful advice first."""
+    advice = [*_violations(report), *_lost_runs(report, methods), *_missing_constants(report)]
+    return tuple(dict.fromkeys(advice))[:MOST]
 
 
 def _violations(report: Report) -> Iterator[str]:
@@ -84,7 +84,7 @@ def _violations(report: Report) -> Iterator[str]:
 
 
 def _lost_runs(report: Report, methods: Sequence[MethodSummary]) -> Iterator[str]:
-    """Methods whose error does not fall, and a step size that would contract."""
+    """Advice on methods whose error does not fall, and a step size that contracts."""
     advice = _step_advice(report)
     better = advice is not None and advice.alpha is not None and not advice.keep
     if advice is not None and better:
@@ -97,7 +97,7 @@ def _lost_runs(report: Report, methods: Sequence[MethodSummary]) -> Iterator[str
 
 
 def _remedy(report: Report, advice: StepAdvice | None) -> str:
-    """What may help a run that diverges, where no better step size is known."""
+    """What may help a diverging run if no better step size is known."""
     if advice is not None and advice.alpha is None:
         return "no step size contracts; change the loss, or take another start w_0"
     if report.problem.get("step") is None:
@@ -106,15 +106,15 @@ def _remedy(report: Report, advice: StepAdvice | None) -> str:
 
 
 def _missing_constants(report: Report) -> Iterator[str]:
-    """The constant whose proof would prove the most bounds, and why it is not proved."""
-    missing = Counter(
+    """Advice on the constant whose proof would prove the most bounds."""
+    sole_gaps = Counter(
         name
         for curve in report.curves.values()
         for bound in curve.bounds.values()
         if bound.verdict in (Verdict.CONSISTENT, Verdict.INCONCLUSIVE) and len(bound.weakest) == 1
         for name in bound.weakest
     )
-    every = {
+    unproved = {
         name
         for curve in report.curves.values()
         for bound in curve.bounds.values()
@@ -124,13 +124,13 @@ def _missing_constants(report: Report) -> Iterator[str]:
     local = report.constants[BallKind.LOCAL]
     if "q" in local and local["q"].value >= 1:  # no other constant helps
         return
-    if missing:
-        name, count = missing.most_common(1)[0]
+    if sole_gaps:
+        name, count = sole_gaps.most_common(1)[0]
         proved = "one more bound" if count == 1 else f"{count} more bounds"
         value = f" (now {local[name].value:.4g}, {in_words(local[name].side, name)})" if name in local else ""
         yield f"Prove {name}{value}, and {proved} would be proved. If you know a bound of it, {_how_to_give(name)}."
-    elif every:
-        yield f"No bound is proved until {', '.join(sorted(every))} are; they are estimates now."
+    elif unproved:
+        yield f"No bound is proved until {', '.join(sorted(unproved))} are; they are estimates now."
 
 
 def _how_to_give(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What an audit found of a hypergradient from anywhere: how far off it is, and which part of it is wrong."""
+"""The result of an audit of any hypergradient: its error, and the part of its computation that is wrong."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ FAULTS = ("inner", "linear-solve", "direct-term", "sign", "scale", "transpose", 
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """How far a hypergradient g is from ∇f(λ), and which part of its computation is wrong.
+    """The error of a hypergradient g, and the part of its computation that is wrong.
 
     Attributes
     ----------
     error : Enclosure
-        Lower and upper bounds on ‖g − ∇f(λ)‖. Its `side` applies to every other number here too.
+        Lower and upper bounds on ‖g − ∇f(λ)‖. The `side` of this enclosure applies to the other attributes too.
     relative_error : float
-        An upper bound on ‖g − ∇f(λ)‖/‖∇f(λ)‖; infinite where ∇f(λ) may be 0.
+        An upper bound on ‖g − ∇f(λ)‖/‖∇f(λ)‖; infinite if ∇f(λ) may be 0.
     angle : float
-        An upper bound on the angle between g and ∇f(λ), in degrees; 180 where nothing is known.
+        An upper bound on the angle between g and ∇f(λ), in degrees; 180 if no bound is known.
     descent : bool or None
-        Whether −g is a descent direction of f; None where that is not known.
+        Whether −g is a descent direction of f; None if unknown.
     fault : str or None
-        "inner", "linear-solve", "direct-term", "sign", "scale", "transpose", "lambda" or "precision"; None where g is
-        right, or where no single fault explains its error.
+        "inner", "linear-solve", "direct-term", "sign", "scale", "transpose", "lambda" or "precision"; None if g is
+        right, or if no single fault explains its error.
     message : str
-        All of it in two or three sentences, with what to change.
+        The result in two or three sentences, with what to change.
     gradient_norm : Enclosure
         Lower and upper bounds on ‖∇f(λ)‖.
     remedy : str
-        What to change, in one sentence; empty where nothing is known.
+        What to change, in one sentence; empty if unknown.
     """
 
     error: Enclosure
@@ -48,7 +48,7 @@ class Audit:
 
     @property
     def proved(self) -> bool:
-        """Whether the numbers are proved; False for estimates and for what holds with a probability."""
+        """Whether the numbers are proved; False if they are estimates or hold only with some probability."""
         return self.error.side in (Side.UPPER, Side.EXACT)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the results of `enclose`, `audit`, `minimise` and `follow` show of themselves."""
+"""The cards of the results of `enclose`, `audit`, `minimise` and `follow`: a title, sentences and a table."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ DESCENT_SENTENCES = {
     None: "It is not known whether −g is a descent direction.",
 }
 ENDS = 6  # digits of the ends of an enclosure
-LAST = 5  # rows of a run that are shown
+LAST = 5  # show this many rows of a run
 
 
 def known(enclosure: Enclosure) -> str:
-    """What the ends are worth: "proved", "probable (probability 0.999)" or "estimated"."""
+    """How the ends are known: "proved", "probable (probability 0.999)" or "estimated"."""
     word = standing(enclosure.side)
     return f"{word} (probability {1 - enclosure.delta:g})" if enclosure.side is Side.HIGH_PROBABILITY else word
 
 
 def between(lower: float, upper: float) -> str:
-    """Both ends of an enclosure in words, rounded so that the words stay true."""
+    """Both ends of an enclosure in words, rounded outwards."""
     if not lower > 0:
         return "not known" if upper == math.inf else f"at most {upward(upper, ENDS)}"
     at_least = downward(lower, ENDS)
@@ -44,7 +44,7 @@ def between(lower: float, upper: float) -> str:
 
 
 def enclosure_text(enclosure: Enclosure) -> str:
-    """One line: the ends, or those at the last t of each λ."""
+    """The ends of an enclosure in one line; of an array, the ends at the last t over all λ."""
     lower, upper = np.asarray(enclosure.lower), np.asarray(enclosure.upper)
     if upper.size == 1:
         return f"{between(float(lower.flat[0]), float(upper.flat[0]))}, {known(enclosure)}"
@@ -54,7 +54,7 @@ def enclosure_text(enclosure: Enclosure) -> str:
 
 
 def accuracy_rows(accuracy: Accuracy | Audit) -> tuple[tuple[str, str], ...]:
-    """Relative error, angle, descent direction and both norms, each with its name."""
+    """Rows of a name and a value: relative error, angle, descent direction and both norms."""
     return (
         ("relative error", f"at most {percent_at_most(accuracy.relative_error)}"),
         ("angle to ∇f", f"at most {upward(accuracy.angle)}°"),
@@ -66,13 +66,13 @@ def accuracy_rows(accuracy: Accuracy | Audit) -> tuple[tuple[str, str], ...]:
 
 
 def audit_card(audit: Audit) -> Card:
-    """The message, and the numbers below it."""
+    """The card of an audit: the message, and the numbers below."""
     rows = (*accuracy_rows(audit), ("fault", audit.fault or "none found"))
     return Card("audit", (audit.message,), ("quantity", "value"), rows)
 
 
 def minimum_card(minimum: Minimum) -> Card:
-    """Where the run ended and how; the last trials."""
+    """The card of `minimise`: where and how the run ended, and the last trials."""
     norm, upper = minimum.gradient_norm, float(minimum.gradient_norm.upper)
     log = " by log λ" if minimum.coordinates == "log" else ""
     reached = "within" if minimum.converged else "not within"
@@ -95,7 +95,7 @@ def minimum_card(minimum: Minimum) -> Card:
 
 
 def run_card(run: RunTrace) -> Card:
-    """The summary, and the last rows."""
+    """The card of an upper-level run: the summary, and the last rows."""
     title, *sentences = run.summary().splitlines()
     header = ("step", "f", "relative error", "angle", "descent", "known")
     rows = tuple(_run_row(row) for row in run.rows[-LAST:])
@@ -106,8 +106,8 @@ def _run_row(row: RunStep) -> tuple[str, ...]:
     f = f"{row.f:.6g}" if math.isfinite(row.f) else "–"
     if row.accuracy is None:
         return (str(row.step), f, "–", "–", "–", "–")
-    of = row.accuracy
+    accuracy = row.accuracy
     return (
-        str(row.step), f, f"≤ {percent_at_most(of.relative_error)}", f"≤ {upward(of.angle)}°", DESCENT[of.descent],
-        known(of.error),
+        str(row.step), f, f"≤ {percent_at_most(accuracy.relative_error)}", f"≤ {upward(accuracy.angle)}°",
+        DESCENT[accuracy.descent], known(accuracy.error),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`compare_reports`: what changed from one report to another, beyond rounding."""
+"""Compare two reports and list the changes that are larger than rounding."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from boundcheck.side import in_words, standing
 RTOL = 1e-6
 ORDER = ("proved", "probable", "estimated")
 VERDICTS = list(Verdict)  # from good to bad
-COURSES = [Course.CONVERGES, Course.FALLS, Course.STALLS, Course.DIVERGES]  # likewise
-GOOD = {Course.ROUNDING: Course.CONVERGES}  # only the rounding floor is between them
-ROUNDING = {True: 1e-6, False: 1e-3}  # of losses at w*, which is a solution up to rounding; all in float64 or not
+COURSES = [Course.CONVERGES, Course.FALLS, Course.STALLS, Course.DIVERGES]  # from good to bad
+GOOD = {Course.ROUNDING: Course.CONVERGES}  # these two differ only by the rounding floor
+ROUNDING = {True: 1e-6, False: 1e-3}  # relative rounding of losses at w*; True if both reports are in float64
 
 
 def compare_reports(
     before: Report | str | os.PathLike[str], after: Report | str | os.PathLike[str], *, rtol: float = RTOL
 ) -> Comparison:
-    """Say what changed from one report to another.
+    """List the changes from one report to another.
 
     Parameters
     ----------
     before : Report or path
-        The first report, its `report.json`, or the directory of that.
+        The first report, its `report.json`, or the directory of this file.
     after : Report or path
-        The second report, likewise.
+        The second report, its `report.json`, or the directory of this file.
     rtol : float
-        The relative difference up to which numbers count as equal; 1e-6 by default. Errors count as equal also where
-        they differ by no more than their rounding floors.
+        The relative difference up to which numbers count as equal; 1e-6 by default. Errors also count as equal if they
+        differ by no more than their rounding floors.
 
     Returns
     -------
     Comparison
-        With a sentence, and every change: `print` shows it.
+        All changes, and a sentence; `print` shows them.
 
     Raises
     ------
@@ -92,13 +92,13 @@ def _changes(a: Report, b: Report, rtol: float) -> Iterator[Change]:
 
 
 def _landmarks(a: Report, b: Report, rtol: float) -> Iterator[Change]:
-    """The norms and losses by which problems are told apart, where both reports have them."""
+    """Changes of the norms and losses that identify a problem, if both reports have them."""
     first, second = (_numbers(x.problem.get("landmarks")) for x in (a, b))
     rounding = max(rtol, ROUNDING[{a.problem["dtype"], b.problem["dtype"]} == {"float64"}])
     for name in (name for name in first if name in second):
         kind = name.partition(" loss")[0]
-        some = [abs(x) for x in (*_of_kind(first, kind), *_of_kind(second, kind)) if math.isfinite(x)]
-        if not _equal(first[name], second[name], rounding, rounding * max(some, default=0.0)):
+        sizes = [abs(x) for x in (*_of_kind(first, kind), *_of_kind(second, kind)) if math.isfinite(x)]
+        if not _equal(first[name], second[name], rounding, rounding * max(sizes, default=0.0)):
             yield Change(ChangePart.PROBLEM, name, first[name], second[name])
 
 
@@ -112,7 +112,7 @@ def _of_kind(numbers: Mapping[str, float], kind: str) -> Iterator[float]:
 
 
 def _of_course(method: str, a: Report, b: Report) -> Iterator[Change]:
-    """Whether the error of a method converges, falls, stalls or diverges."""
+    """The change of a method's course: converges, falls, stalls or diverges."""
     before, after = (next(m.course for m in x.summary.methods if m.method == method) for x in (a, b))
     worse = COURSES.index(GOOD.get(after, after)) - COURSES.index(GOOD.get(before, before))
     if worse:
@@ -124,7 +124,7 @@ def _word(value: object) -> str | None:
 
 
 def _violated(a: Report, b: Report) -> Iterator[str]:
-    """The bounds whose verdict became a violation, or a more certain one."""
+    """The bounds whose verdict became a violation, or a more certain violation."""
     earlier = a.verdicts
     for key, verdict in b.verdicts.items():
         if verdict.is_violation and (key not in earlier or _worse(earlier[key], verdict)):
@@ -136,7 +136,7 @@ def _worse(before: Verdict, after: Verdict) -> bool:
 
 
 def _of_curve(a: Curve, b: Curve, rtol: float) -> Iterator[Change]:
-    """Errors, steps, and the bounds of a method that both reports have."""
+    """Changes of errors, steps and bounds of a method that both reports have."""
     last = min(len(a.t), len(b.t)) - 1
     first, second = (float(curve.errors[:, last].mean()) for curve in (a, b))
     floor = max(float(curve.floor[:, last].mean()) for curve in (a, b))
@@ -148,7 +148,7 @@ def _of_curve(a: Curve, b: Curve, rtol: float) -> Iterator[Change]:
 
 
 def _of_steps(a: Curve, b: Curve) -> Iterator[Change]:
-    """The t for each accuracy above the rounding floor: what the run needed, and what is guaranteed."""
+    """Changes of the t for each accuracy above the rounding floor: the measured t, and the guaranteed t."""
     rounding = float(max(a.floor[:, -1].max(), b.floor[:, -1].max()))
     for eps in (eps for eps in a.needs if eps in b.needs and eps > rounding):
         pairs = {"needs": (a.needs[eps], b.needs[eps]), "is guaranteed": (_guaranteed(a, eps), _guaranteed(b, eps))}
@@ -183,7 +183,7 @@ def _of_bound(method: str, name: str, a: Curve, b: Curve, rtol: float) -> Iterat
 def _of_tightness(
     label: str, a: tuple[Curve, BoundCurve], b: tuple[Curve, BoundCurve], rtol: float
 ) -> Iterator[Change]:  # fmt: skip
-    """bound/error at the last t at which both compare them; what the rounding of the errors leaves open is equal."""
+    """The change of bound/error at the last t at which both reports have it, if it is larger than rounding."""
     steps = min(len(a[0].t), len(b[0].t))
     both = np.logical_and.reduce([np.isfinite(bound.tightness[:, :steps]).all(axis=0) for _, bound in (a, b)])
     if not both.any():
@@ -198,7 +198,7 @@ def _of_tightness(
 def _of_constants(
     where: str, a: Mapping[str, Constant], b: Mapping[str, Constant], rtol: float
 ) -> Iterator[Change]:  # fmt: skip
-    """Values, and how they are known."""
+    """Changes of the values of constants, and of how they are known."""
     for name in dict.fromkeys((*a, *b)):
         first, second = a.get(name), b.get(name)
         label = f"{name} ({where})"
@@ -218,7 +218,7 @@ def _value(constant: Constant | None) -> float | None:
 
 
 def _equal(a: float, b: float, rtol: float, floor: float) -> bool:
-    """Whether two numbers differ by no more than rounding; two that are not numbers do not."""
+    """Whether two numbers differ by no more than rounding; two NaNs are equal."""
     if a == b or (math.isnan(a) and math.isnan(b)):
         return True
     return abs(a - b) <= rtol * max(abs(a), abs(b)) + floor if math.isfinite(a) and math.isfinite(b) else False

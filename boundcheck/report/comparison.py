@@ -1,4 +1,4 @@
-"""What changed between two reports, as data and in words."""
+"""The changes between two reports, as data and in words."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from boundcheck.json_numbers import SCHEMA, finite
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-MOST = 6  # changes of one part that are shown; `changes` has all
+MOST = 6  # show this many changes of each part; `changes` has all
 Cell = float | int | str | None
 
 
 class ChangePart(str, Enum):
-    """What a change is about, in the order in which changes are shown.
+    """The part of a report that changed, in the order in which changes are shown.
 
     Attributes
     ----------
@@ -28,17 +28,17 @@ class ChangePart(str, Enum):
     METHOD : str
         "method": a method that is in one report only.
     COURSE : str
-        "course": what the error of a method does as t grows, such as "converges" or "diverges".
+        "course": the behaviour of a method's error as t grows, such as "converges" or "diverges".
     VERDICT : str
-        "verdict": that of a bound on a method.
+        "verdict": the verdict of a bound on a method.
     ERROR : str
-        "error": that of a method at the last t of both reports, the mean over λ.
+        "error": the error of a method at the last t of both reports, the mean over λ.
     TIGHTNESS : str
-        "bound/error": at the last t at which both reports compare them, the mean over λ.
+        "bound/error": the mean over λ of this ratio, at the last t at which both reports have it.
     STEPS : str
         "steps": the t that a method needed, or that a proved bound guarantees, for an accuracy.
     CONSTANT : str
-        "constant": a value, or how it is known.
+        "constant": the value of a constant, or how it is known.
     """
 
     PROBLEM = "problem"
@@ -53,20 +53,20 @@ class ChangePart(str, Enum):
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that is not the same in both reports.
+    """One difference between two reports.
 
     Attributes
     ----------
     part : ChangePart
-        What it is about.
+        The part of the report that changed.
     name : str
-        Which of them, such as "itd at t = 50".
+        The item that changed, such as "itd at t = 50".
     before : float, int, str or None
-        Its value in the first report; None where it has none.
+        The value in the first report; None if there is none.
     after : float, int, str or None
-        Its value in the second report; None where it has none.
+        The value in the second report; None if there is none.
     worse : bool or None
-        Whether the second is worse; None where neither is better.
+        Whether the second value is worse; None if neither is better.
     """
 
     part: ChangePart
@@ -78,18 +78,18 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What changed from one report to another.
+    """The changes from one report to another.
 
     Attributes
     ----------
     problems : tuple of str and str
         The names of both problems; two problems may have the same name (`same_name_only`).
     changes : tuple of Change
-        What is not the same, beyond rounding; by part.
+        The differences that are larger than rounding, ordered by part.
     violated : tuple of str
-        The bounds that are violated in the second report and were not in the first, such as "itd-local on itd".
+        The bounds that are violated in the second report but not in the first, such as "itd-local on itd".
     seconds : tuple of float and float
-        How long both runs took.
+        The run times of both reports.
     rtol : float
         The relative difference up to which numbers count as equal.
     """
@@ -102,18 +102,18 @@ class Comparison:
 
     @property
     def worse(self) -> int:
-        """How many changes are for the worse."""
+        """The number of changes for the worse."""
         return sum(change.worse is True for change in self.changes)
 
     @property
     def same_name_only(self) -> bool:
-        """Whether two problems of one name are not the same: another size, or other losses at the same λ."""
+        """Whether the problems differ but have the same name: another size, or other losses at the same λ."""
         changed = {change.name for change in self._of(ChangePart.PROBLEM)}
         return "name" not in changed and bool(changed & SIZES or (changed & LOSSES and not changed & PLACES))
 
     @property
     def sentence(self) -> str:
-        """All of it in one sentence."""
+        """The changes in one sentence."""
         first, second = self.problems
         start = first if first == second else f"Different problems, {first} and {second}"
         if first == second and self.same_name_only:
@@ -128,22 +128,22 @@ class Comparison:
         methods, constants = self._of(ChangePart.METHOD), {c.name for c in self._of(ChangePart.CONSTANT)}
         parts += [f"{len(methods)} method{'s are' if len(methods) > 1 else ' is'} in one report only"] * bool(methods)
         parts += [f"{len(constants)} constant{'s' * (len(constants) > 1)} changed"] * bool(constants)
-        other = [change.name for change in self._of(ChangePart.PROBLEM) if change.name != "name"]
-        parts += [f"different {', '.join(other)}"] * bool(other)
+        properties = [change.name for change in self._of(ChangePart.PROBLEM) if change.name != "name"]
+        parts += [f"different {', '.join(properties)}"] * bool(properties)
         return f"{start}: {', '.join(parts)}."
 
     def _of(self, part: ChangePart) -> list[Change]:
         return [change for change in self.changes if change.part is part]
 
     def _card(self) -> Card:
-        """The sentence, a row for each change up to some number of each part, and the times."""
+        """The sentence, a row for each change (for the first `MOST` if a part has many), and the times."""
         rows: list[tuple[str, ...]] = []
         for part in ChangePart:
             changes = sorted(self._of(part), key=lambda change: change.worse is not True)  # the worse ones first
-            some = changes[:MOST] if len(changes) > MOST + 1 else changes
-            rows += [(c.part.value, c.name, _cell(c.before), _cell(c.after), MARKS[c.worse]) for c in some]
-            if len(some) < len(changes):
-                rows.append((part.value, f"… and {len(changes) - len(some)} more", "", "", ""))
+            visible = changes[:MOST] if len(changes) > MOST + 1 else changes
+            rows += [(c.part.value, c.name, _cell(c.before), _cell(c.after), MARKS[c.worse]) for c in visible]
+            if len(visible) < len(changes):
+                rows.append((part.value, f"… and {len(changes) - len(visible)} more", "", "", ""))
         times = f"time: {self.seconds[0]:.1f} s before, {self.seconds[1]:.1f} s after"
         violated = tuple(f"now violated: {name}" for name in self.violated)
         header = ("what", "which", "before", "after", "")
@@ -161,7 +161,7 @@ class Comparison:
         Returns
         -------
         dict
-            Without NaN or infinity.
+            A dictionary without NaN or infinity.
         """
         return {
             "schema": SCHEMA,
@@ -180,7 +180,7 @@ class Comparison:
         Returns
         -------
         DataFrame
-            With the columns part, name, before, after and worse.
+            A table with the columns part, name, before, after and worse.
 
         Raises
         ------
@@ -206,7 +206,7 @@ MARKS = {True: "worse", False: "better", None: ""}
 
 
 def _counted(changes: Iterable[Change], noun: str, worse: str, better: str, other: str) -> str:
-    """As in "2 verdicts got worse, 1 got better"."""
+    """The number of changes of each kind, such as "2 verdicts got worse, 1 got better"."""
     counts = {True: 0, False: 0, None: 0}
     for change in changes:
         counts[change.worse] += 1

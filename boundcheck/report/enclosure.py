@@ -1,4 +1,4 @@
-"""The error of a hypergradient from both sides: what a certified reference says of any vector."""
+"""Lower and upper bounds on the error of a hypergradient, from a certified reference."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Enclosure:
     Attributes
     ----------
     lower : ndarray
-        A lower bound on the error. One number from `enclose`, an array of samples × t from `Report.enclosure`.
+        A lower bound on the error: one number from `enclose`, an array of samples × t from `Report.enclosure`.
     upper : ndarray
-        An upper bound on the error, of the same shape; infinite where nothing is known.
+        An upper bound on the error, of the same shape; infinite if no bound is known.
     side : Side
-        How both are known: `UPPER` or `EXACT` if they are proved, `HIGH_PROBABILITY` if they hold with probability
-        1 − `delta`, `LOWER` if they depend on estimates.
+        How both bounds are known: `UPPER` or `EXACT` if they are proved, `HIGH_PROBABILITY` if they hold with
+        probability 1 − `delta`, `LOWER` if they depend on estimates.
     delta : float
-        The probability that they are wrong; 0 by default.
+        The probability that the bounds are wrong; 0 by default.
     """
 
     lower: np.ndarray
@@ -41,7 +41,7 @@ class Enclosure:
 
     @property
     def ratio(self) -> np.ndarray:
-        """upper/lower: 1 means that the error is known exactly, infinity that it cannot be told from 0."""
+        """upper/lower: 1 if the error is known exactly, infinity if it may be 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
             quotient: np.ndarray = np.where(self.upper == self.lower, 1.0, self.upper / self.lower)
         return quotient
@@ -57,13 +57,13 @@ class Enclosure:
 
 
 def enclosed(gaps: np.ndarray, certificates: Sequence[Constant | None]) -> Enclosure:
-    """From the distances to the reference, a row for each λ, and the ε_g of each."""
+    """Enclose errors, given their distances to the references (a row for each λ) and the ε_g of each reference."""
     lower, upper = np.zeros(gaps.shape), np.full(gaps.shape, np.inf)
     for i, (gap, eps_g) in enumerate(zip(gaps, certificates, strict=True)):
         finite = np.isfinite(gap)
         if eps_g is not None:
             upper[i, finite] = THEOREM.evaluate(Constants({"eps_g": eps_g}), gap_t=gap[finite]).values
             lower[i, finite] = np.maximum(gap[finite] - eps_g.value, 0)
-            lower[i, ~finite] = np.inf  # it diverged
-    worth = combine((eps_g, +1) for eps_g in certificates if eps_g is not None)
-    return Enclosure(lower, upper, Side.LOWER if None in certificates else worth.side, worth.delta)
+            lower[i, ~finite] = np.inf  # the run diverged
+    combined = combine((eps_g, +1) for eps_g in certificates if eps_g is not None)
+    return Enclosure(lower, upper, Side.LOWER if None in certificates else combined.side, combined.delta)

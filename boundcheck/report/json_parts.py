@@ -1,4 +1,4 @@
-"""What the JSON files of all reports share: numbers that are not finite as null, and reading a file."""
+"""Parts that the JSON files of all reports share: null for numbers that are not finite, and reading a file."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ LOADERS = {None: ("Report", "check"), STOCHASTIC: ("StochasticReport", "check --
 
 
 def as_lists(array: np.ndarray) -> Any:
-    """Nested lists with null for NaN and infinity."""
+    """Convert an array to nested lists, with None for NaN and infinity."""
     if array.ndim > 1:
         return [as_lists(row) for row in array]
     return [x if math.isfinite(x) else None for x in array.tolist()]
 
 
 def as_array(content: Any, missing: float) -> np.ndarray:
-    """An array, with `missing` for null."""
+    """Convert nested lists to an array, with `missing` for None."""
     result = np.array(content, dtype=float)  # None becomes NaN
     return np.where(np.isnan(result), missing, result)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
-    """The file of a report, which may be given by its directory, and what is in it; any kind of report."""
+    """Read a report of any kind from its file or its directory, and return the path and the content of the file."""
     file = Path(path)
     file = file / FILE if file.is_dir() else file
     try:
@@ -48,7 +48,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
 
 
 def read_kind(path: str | os.PathLike[str], kind: str | None) -> tuple[Path, dict[str, Any]]:
-    """The same for one kind of report; another kind is an error that names its loader."""
+    """Read a report of one kind; for another kind, the error names its loader."""
     file, content = read(path)
     has = content.get("kind")
     if has != kind:
@@ -60,5 +60,5 @@ def read_kind(path: str | os.PathLike[str], kind: str | None) -> tuple[Path, dic
 
 
 def not_a_report(file: Path, kind: str | None, why: Exception) -> InputError:
-    """The error for a file that lacks something."""
+    """The error for a file that is not a report of this kind, because a part is missing or wrong."""
     return InputError(f"{file} is not a report of boundcheck {LOADERS[kind][1]} ({why!r}); write it again")

@@ -13,29 +13,29 @@ from boundcheck.report.verdict import Verdict
 from boundcheck.side import Side
 from boundcheck.theory.kinds import BoundKind
 
-CLEARLY = 0.99  # a value that is not below this part of another may be equal to it
+CLEARLY = 0.99  # a value is clearly smaller than another if it is below this fraction of it
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """A proof on the problem: the value after each link, and by how much each link is loose.
+    """A proof on the problem: the value after each link, and the slack of each link.
 
     Attributes
     ----------
     links : tuple of str
         The names of the links, from the measured error to the bound.
     because : tuple of str
-        What justifies each link.
+        The justification of each link.
     uses : tuple of tuple of str
-        The constants that each link brings in.
+        The constants that each link introduces.
     t : ndarray
         The t at which the proof was traced.
     values : ndarray of shape (links, t)
         The value after each link.
     slacks : ndarray of shape (links, t)
-        Each value over the one before, and 1 in the first row; their product is bound/error.
+        Each value divided by the value before, and 1 in the first row; their product is bound/error.
     broken : ndarray of bool, of shape (links, t)
-        Whether the value falls at a link by more than rounding, so that the link is false.
+        Whether the link is false: the value falls at it by more than rounding.
     """
 
     links: tuple[str, ...]
@@ -48,7 +48,7 @@ class Trace:
 
     @property
     def shares(self) -> np.ndarray:
-        """log(slack) of each link over log(bound/error), links × t; NaN where the bound is attained."""
+        """log(slack) of each link divided by log(bound/error), links × t; NaN where the bound equals the error."""
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(self.slacks)
             total = logs.sum(axis=0)
@@ -56,14 +56,14 @@ class Trace:
 
     @property
     def first_broken(self) -> str | None:
-        """The first link that is false, at the first t where one is; None if all hold."""
+        """The first false link, at the first t with a false link; None if all links hold."""
         steps = self.broken.any(axis=0)
         return self.links[int(self.broken[:, steps.argmax()].argmax())] if steps.any() else None
 
 
 @dataclass(frozen=True)
 class MeasuredRate:
-    """A measured rate: where log(error) is a line, the error shrinks by this factor at each step.
+    """A measured rate: the factor by which the error shrinks at each step, where log(error) is a line.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class MeasuredRate:
 
 @dataclass(frozen=True, eq=False)
 class BoundCurve:
-    """One bound for one method, and how the error relates to it.
+    """One bound on the error of one method, compared with the error.
 
     Attributes
     ----------
@@ -97,27 +97,27 @@ class BoundCurve:
     ball : BallKind
         The ball on which its constants were taken: "paper" or "local".
     values : ndarray of shape (samples, t)
-        The bound; NaN where the theorem says nothing.
+        The bound; NaN where the theorem does not apply.
     side : Side
         The side of the values, given their constants.
     delta : float
-        The probability that they are too small; 0 unless the side is "high-probability".
+        The probability that the values are too small; 0 unless the side is "high-probability".
     weakest : tuple of str
-        The constants that decide the side, as they are the least certain.
+        The least certain constants, which decide the side.
     verdict : Verdict
         Whether the error stays below the bound.
     reason : str
-        Why the bound is not applicable, inconclusive or violated; or what the verdict rests on.
+        Why the bound is not applicable, inconclusive or violated; otherwise the evidence for the verdict.
     tightness : ndarray of shape (samples, t)
         bound/error; NaN where the error is at the rounding floor.
     rate_predicted : float or None
         The factor for each step that the bound predicts.
     asks : mapping from float to int or None
-        For each of some accuracies, the t that the bound guarantees to be enough; None if there is none.
+        For some accuracies, the t that the bound guarantees to be enough; None if there is none.
     trace : Trace or None
         The proof on this problem; None if it was not traced.
     asks_relative : mapping from float to int or None
-        The same as `asks` for accuracies in units of ‖∇f‖: 0.1, 0.01 and 0.001; empty where ‖∇f‖ is not known.
+        The same as `asks` for accuracies in units of ‖∇f‖: 0.1, 0.01 and 0.001; empty if ‖∇f‖ is unknown.
     """
 
     name: str
@@ -142,22 +142,22 @@ class BoundCurve:
 
     @property
     def compared(self) -> int:
-        """At how many t, over all λ, error and bound were compared; at the others rounding decides."""
+        """The number of points (t, λ) at which error and bound were compared; elsewhere the error is rounding."""
         return int((~np.isnan(self.tightness)).sum())
 
     @property
     def best(self) -> float | None:
-        """The smallest bound/error; None where every error is at the floor."""
+        """The smallest bound/error; None if every error is at the floor."""
         return None if np.isnan(self.tightness).all() else float(np.nanmin(self.tightness))
 
     @property
     def worst(self) -> float | None:
-        """The largest bound/error; None where every error is at the floor."""
+        """The largest bound/error; None if every error is at the floor."""
         return None if np.isnan(self.tightness).all() else float(np.nanmax(self.tightness))
 
     @property
     def at_end(self) -> float:
-        """The mean over λ of bound/error, at the last t where the error is more than rounding; infinite if never."""
+        """The mean over λ of bound/error at the last t where the error exceeds rounding; infinite if there is none."""
         finite = np.isfinite(self.tightness).any(axis=0)
         return float(np.nanmean(self.tightness[:, np.flatnonzero(finite)[-1]])) if finite.any() else np.inf
 
@@ -169,23 +169,23 @@ class Curve:
     Attributes
     ----------
     method : str
-        The method, as it was named.
+        The name of the method, as in the call of `check`.
     t : ndarray of shape (T,)
-        1 … T.
+        The numbers of steps 1 … T.
     k : ndarray of shape (T,) or None
-        The steps of the linear solver at each t, or those that are differentiated through; None for "itd".
+        The steps of the linear solver at each t, or the steps that are differentiated through; None for "itd".
     errors : ndarray of shape (samples, T)
         ‖g(t) − ∇f(λ)‖.
     floor : ndarray of shape (samples, T)
-        Below this, an error is rounding.
+        The rounding floor; an error below it is rounding.
     rate : MeasuredRate or None
-        The measured rate on the first sample; None if there is no line.
+        The measured rate on the first sample; None if log(error) is not a line.
     needs : mapping from float to int or None
-        For each of some accuracies, the t from which on the error of every sample is below it; None if there is none.
+        For some accuracies, the t from which on the error of every sample is below the accuracy; None if there is none.
     bounds : mapping from str to BoundCurve
         The bounds on this method, by name.
     last : Accuracy or None
-        The relative error, the angle to ∇f and the descent direction of g at the last t and the first λ; None where the
+        The relative error, the angle to ∇f and the descent direction of g at the last t and the first λ; None if the
         run diverged, and in reports of versions before 0.2.
     """
 
@@ -203,7 +203,7 @@ class Curve:
     def falls(self) -> bool:
         """Whether the error falls with t, or is at the floor, for every λ.
 
-        The median error over the last quarter of t is compared with that over the first.
+        This compares the median errors over the first and the last quarter of t.
         """
         T = len(self.t)
         part = max(1, T // 4)
@@ -227,7 +227,7 @@ class Curve:
         return bool((~np.isfinite(last) | ((last > first) & (last * CLEARLY > middle))).any())
 
     def _median_error(self, since: int, until: int) -> np.ndarray:
-        """The median error of each λ over some of the t, counted from the end; at least one of them."""
+        """The median error of each λ over a range of t, counted from the end; the range is never empty."""
         stop = max(1, len(self.t) - until)
         median: np.ndarray = np.median(self.errors[:, min(max(0, len(self.t) - since), stop - 1) : stop], axis=1)
         return median
@@ -238,12 +238,12 @@ class Curve:
         Parameters
         ----------
         kind : {"", "a priori", "a priori, from the spectrum", "a posteriori"}
-            Which bounds count; all of them by default.
+            The kind of the bounds to include; all kinds by default.
 
         Returns
         -------
         ndarray of shape (samples, T)
-            The least value at each t; NaN where no bound is proved.
+            The least value at each t; NaN if no bound is proved.
         """
         only = BoundKind.parse(kind) if kind else None
         fitting = [b for b in self.bounds.values() if only in (None, b.kind)]
@@ -255,5 +255,5 @@ class Curve:
 
     @property
     def applicable(self) -> dict[str, BoundCurve]:
-        """The bounds that say something about this method on this problem, by name."""
+        """The bounds that apply to this method on this problem, by name."""
         return {name: bound for name, bound in self.bounds.items() if bound.verdict is not Verdict.NOT_APPLICABLE}

@@ -1,4 +1,4 @@
-"""What a run of `minimise` arrived at, as data: the point, its certificate, and a row for each trial on the way."""
+"""The result of `minimise` as data: the final point, its certificate, and a row for each trial."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ class Trial:
     Attributes
     ----------
     f : float
-        f(λ) there, with an error of about `f_error`.
+        f(λ) at the point, with an error of about `f_error`.
     f_error : float
         An estimate of the error of `f`.
     gradient_norm : float
-        ‖g‖ of the hypergradient g there, in the coordinates of the run.
+        ‖g‖ of the hypergradient g at the point, in the coordinates of the run.
     asked : float
-        The relative error of g that was asked for.
+        The requested relative error of g.
     error : float
-        The relative error of g that was reached, an estimate.
+        An estimate of the relative error of g.
     t : int
-        Products with ∂₁Φ, and steps of Φ, that were spent on w.
+        The products with ∂₁Φ and the steps of Φ that w needed.
     k : int
-        Products that were spent on the linear system.
+        The products that the linear system needed.
     products : int
-        All evaluations of Φ and products with its derivatives of this trial.
+        All evaluations of Φ and products with its derivatives in this trial.
     step_size : float
-        The step that led here; 0 for the start.
+        The step that led to the point; 0 for the start.
     accepted : bool
-        Whether the run went on from here.
+        Whether the run continued from the point.
     """
 
     f: float
@@ -53,34 +53,34 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Minimum:
-    """Where a descent on λ ended, and what is known of the gradient there.
+    """The final point of a descent on λ, with bounds on the gradient.
 
     Attributes
     ----------
     lam : structure of the hyperparameters
-        The point, as the problem was given its hyperparameters.
+        The final λ, in the structure of the problem's hyperparameters.
     params : structure of the parameters
-        w(λ) there, to the accuracy of the run.
+        w(λ), to the accuracy of the run.
     f : float
-        E(w) − vᵀ(w − Φ(w)) there, an estimate of f(λ). It is below every value of E where f(λ) is within `f_error` of
-        the smallest.
+        E(w) − vᵀ(w − Φ(w)), an estimate of f(λ). It may be below every value of E if f(λ) is within `f_error` of the
+        smallest value.
     f_error : float
         An estimate of the error of `f`.
     gradient_norm : Enclosure
-        Lower and upper bounds on ‖∇f(λ)‖, in the coordinates of the run. Its `side` is `UPPER` if they are
-        proved, and `LOWER` if they are estimates.
+        Lower and upper bounds on ‖∇f(λ)‖, in the coordinates of the run. The `side` is `UPPER` if they are proved, and
+        `LOWER` if they are estimates.
     tol : float
         The requested bound on ‖∇f(λ)‖.
     converged : bool
-        Whether it is, by `gradient_norm`.
+        Whether `gradient_norm` shows that ‖∇f(λ)‖ is at most `tol`.
     coordinates : str
-        "plain" for ∇f by λ, "log" for that by log λ, which is λ∘∇f(λ).
+        "plain" for the gradient by λ, "log" for the gradient by log λ, which is λ∘∇f(λ).
     history : tuple of Trial
         Every point that was tried, in order, the start first.
     products : int
-        All evaluations of Φ and products with its derivatives, without those of the proof.
+        All evaluations of Φ and products with its derivatives, except those of the proof.
     message : str
-        How it ended, in words.
+        Why the run ended, in words.
     """
 
     lam: Any
@@ -97,19 +97,19 @@ class Minimum:
 
     @property
     def proved(self) -> bool:
-        """Whether `gradient_norm` is proved; False for an estimate and for what holds with a probability."""
+        """Whether `gradient_norm` is proved; False if it is an estimate or holds only with some probability."""
         return self.gradient_norm.side in (Side.UPPER, Side.EXACT)
 
     @property
     def steps(self) -> int:
-        """The outer steps that were taken."""
+        """The number of outer steps."""
         return sum(trial.accepted for trial in self.history) - 1
 
     def __repr__(self) -> str:
-        what, norm = cards.known(self.gradient_norm), upward(float(self.gradient_norm.upper))
+        known, norm = cards.known(self.gradient_norm), upward(float(self.gradient_norm.upper))
         return (
             f"Minimum(f={self.f:.6g} ± {self.f_error:.1g} (estimated), "
-            f"gradient norm ≤ {norm} ({what}, tol {self.tol:g}), {self.steps} steps, "
+            f"gradient norm ≤ {norm} ({known}, tol {self.tol:g}), {self.steps} steps, "
             f"{self.products} products; {self.message})"
         )
 

@@ -1,4 +1,4 @@
-"""What `check` found: errors, bounds, verdicts, proof chains and constants, as data."""
+"""The result of `check` as data: errors, bounds, verdicts, proof chains and constants."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Everything that `check` found on one problem.
+    """The result of `check` on one problem.
 
     Attributes
     ----------
     problem : mapping from str to object
-        name, dim (d), hdim (n), seed, dtype, device, dynamics and samples.
+        The problem: name, dim (d), hdim (n), seed, dtype, device, dynamics and samples.
     constants : mapping from str to Constants
         The constants at the first λ, by ball: "paper" and "local".
     curves : mapping from str to Curve
-        The errors and the bounds of each method, as it was named.
+        The errors and the bounds of each method, by the method's name in the call of `check`.
     refused : mapping from str to str
         The methods that cannot be run, and why.
     certificates : tuple of Constant or None
-        A bound ε_g on the error of the reference hypergradient at each λ; None where nothing bounds it.
+        A bound ε_g on the error of the reference hypergradient at each λ; None if there is no bound.
     floor_how : str
-        How the rounding floor was found.
+        How the rounding floor was computed.
     seconds : float
-        How long `check` took.
+        The run time of `check`.
     gradient_norms : tuple of float
-        ‖∇f‖ at each λ, of the reference; empty in reports of versions before 0.2.
+        ‖∇f‖ of the reference at each λ; empty in reports of versions before 0.2.
     """
 
     problem: Mapping[str, object]
@@ -73,15 +73,15 @@ class Report:
 
     @property
     def refuted(self) -> list[str]:
-        """The constants of the user that were not used, as they are wrong or nothing confirms them, a sentence each."""
-        every = [constant for some in self.constants.values() for constant in some.values()]
-        return list(dict.fromkeys(f"{c.name} was {c.provenance.refuted}" for c in every if c.provenance.refuted))
+        """The user's constants that were not used, because they are wrong or unconfirmed; a sentence for each."""
+        constants = [constant for on_ball in self.constants.values() for constant in on_ball.values()]
+        return list(dict.fromkeys(f"{c.name} was {c.provenance.refuted}" for c in constants if c.provenance.refuted))
 
     @property
     def diverging(self) -> list[str]:
-        """The methods whose error does not fall, where Φ does not contract at w*, or the error grows or is not finite.
+        """The methods that diverge: their error does not fall, and it grows or is not finite, or Φ repels at w*.
 
-        Where Φ is known to contract on the ball of the iterates, an error that grows at first does not count.
+        If Φ contracts on the ball of the iterates, an error that grows does not count.
         """
         local = self.constants.get(BallKind.LOCAL, Constants({}))
         q, q_star = local.get("q"), local.get("q_star")
@@ -92,19 +92,19 @@ class Report:
 
     @cached_property
     def summary(self) -> Summary:
-        """The answer in a few facts: errors, the best bound of each method, the steps for 1 %, and what to do next."""
+        """The result in short: errors, the best bound of each method, the steps for 1 %, and what to do next."""
         return summarise(self)
 
     @property
     def samples(self) -> int:
-        """How many λ were run."""
+        """The number of λ."""
         return len(next(iter(self.curves.values())).errors)
 
     @property
     def ordering(self) -> list[tuple[str, str, float]]:
-        """For each pair of methods, how often the first has the smaller mean error.
+        """For each pair of methods, the share of the t at which the first has the smaller mean error.
 
-        The third entry is the part of the t at which one of both is above the rounding floor.
+        Only those t count at which at least one of the two errors is above the rounding floor.
         """
         pairs = []
         for a, b in combinations(self.curves.values(), 2):
@@ -122,12 +122,12 @@ class Report:
         Parameters
         ----------
         method : str
-            The method, as it was named in the call of `check`.
+            The name of the method, as in the call of `check`.
 
         Returns
         -------
         Curve
-            Its curve.
+            The curve of the method.
 
         Raises
         ------
@@ -145,9 +145,9 @@ class Report:
         Parameters
         ----------
         method : str
-            The method, as it was named in the call of `check`.
+            The name of the method, as in the call of `check`.
         bound : str, optional
-            The name of the bound; by default the one that is named like the method.
+            The name of the bound; by default the name of the method.
 
         Returns
         -------
@@ -157,7 +157,7 @@ class Report:
         Raises
         ------
         UnknownNameError
-            If the method was not run, or there is no such bound on it.
+            If the method was not run, or has no such bound.
         InputError
             If the proof of the bound was not traced.
         """
@@ -171,17 +171,17 @@ class Report:
         return bound_curve.trace
 
     def enclosure(self, method: str) -> Enclosure:
-        """Lower and upper bounds on the true errors of a method, because the reference is not exact either.
+        """Lower and upper bounds on the true errors of a method, which account for the error of the reference.
 
         Parameters
         ----------
         method : str
-            The method, as it was named in the call of `check`.
+            The name of the method, as in the call of `check`.
 
         Returns
         -------
         Enclosure
-            With arrays of samples × t.
+            The bounds, as arrays of samples × t.
 
         Raises
         ------
@@ -205,8 +205,8 @@ class Report:
         Returns
         -------
         DataFrame
-            With the columns method, sample (the number of the λ, from 0), t, k, error, floor, relative_error
-            (error/‖∇f‖) and one for each bound that applies to some method, by its name; NaN where there is no value.
+            A table with the columns method, sample (the number of the λ, from 0), t, k, error, floor, relative_error
+            (error/‖∇f‖), and a column for each bound that applies to some method; NaN where there is no value.
 
         Raises
         ------
@@ -216,12 +216,12 @@ class Report:
         return frame(report_card.columns(self))
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain data, for a JSON file.
+        """The report as plain data, for a JSON file.
 
         Returns
         -------
         dict
-            Without NaN or infinity. `load` makes it a report again.
+            A dictionary without NaN or infinity. `load` reads the file back.
         """
         from boundcheck.report import report_json
 
@@ -229,7 +229,7 @@ class Report:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Report:
-        """Read a report that was saved.
+        """Read a saved report.
 
         Parameters
         ----------
@@ -239,24 +239,24 @@ class Report:
         Returns
         -------
         Report
-            The same report.
+            The report.
 
         Raises
         ------
         InputError
-            If there is no such file, or it is not a report.
+            If the file does not exist, or is not a report.
         """
         from boundcheck.report import report_json
 
         return report_json.load(path)
 
     def table(self, verbose: bool = False) -> str:
-        """The report as text, as the command line shows it.
+        """The report as text, as on the command line.
 
         Parameters
         ----------
         verbose : bool
-            Whether to show every bound, the iterations and the proofs; False by default, for the first screen.
+            Whether to show every bound, the iterations and the proofs; by default only the first screen.
 
         Returns
         -------
@@ -307,7 +307,7 @@ class Report:
         Parameters
         ----------
         directory : str or path
-            Where to write; it is made if it is not there. Each file is there whole or not at all.
+            The directory; created if it does not exist. Each file is written completely or not at all.
 
         Raises
         ------

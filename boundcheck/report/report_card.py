@@ -1,4 +1,4 @@
-"""What a report shows of itself: the verdict in a sentence, and a row for each method."""
+"""The card of a report: the verdict in a sentence, and a row for each method."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def title(report: Report) -> str:
 
 
 def card(report: Report) -> Card:
-    """The sentence of the verdict, what to know of the step size, a row for each method, and what was not run."""
+    """The card: sentences on the verdict and the step size, a row for each method, and the refused methods."""
     summary = report.summary
     sentences = tuple(filter(None, (summary.verdict_sentence, summary.step_sentence)))
     rows = tuple(method_row(method) for method in summary.methods)
@@ -36,7 +36,7 @@ def card(report: Report) -> Card:
 
 
 def note(report: Report) -> str:
-    """Where the errors of the table are from."""
+    """The note below the table: the t, the unit and the samples of the errors."""
     first = report.summary.methods[0]
     unit = "" if first.relative_error is None else " in per cent of ‖∇f‖"
     several = f", means over {report.samples} λ" if report.samples > 1 else ""
@@ -51,7 +51,7 @@ def method_row(m: MethodSummary) -> tuple[str, ...]:
 
 
 def size(m: MethodSummary) -> str:
-    """The error at the last t: in per cent of ‖∇f‖ where that is known."""
+    """The error at the last t, in per cent of ‖∇f‖ if that is known."""
     if m.course is Course.ROUNDING:
         return "rounding"
     return number(m.error) if m.relative_error is None else percent(m.relative_error)
@@ -64,7 +64,7 @@ def _ratio(best: BestBound | None) -> str:
 
 
 def line(report: Report) -> str:
-    """One line: the problem, the verdict and the methods."""
+    """The problem, the verdict and the methods in one line."""
     return f"Report({report.problem['name']}, {report.verdict.value}, {', '.join(report.curves)})"
 
 
@@ -92,7 +92,7 @@ def columns(report: Report) -> dict[str, list[Any]]:
 
 
 def _norm(report: Report, sample: int) -> float:
-    """‖∇f‖ at a λ; NaN where it is 0 or not known."""
+    """‖∇f‖ at a λ; NaN if it is 0 or unknown."""
     norm = report.gradient_norms[sample] if sample < len(report.gradient_norms) else math.nan
     return norm if 0 < norm < math.inf else math.nan
 

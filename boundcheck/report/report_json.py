@@ -1,4 +1,4 @@
-"""A report as JSON and back: null where a number is not finite."""
+"""Convert a report to JSON and back; numbers that are not finite become null."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from boundcheck.side import Side
 
 
 def _over_samples(name: str, array: np.ndarray) -> dict[str, Any]:
-    """The mean over λ, and each of them where there are several."""
+    """The mean over λ, and the values at each λ if there are several."""
     with np.errstate(invalid="ignore"):
         mean = {name: as_lists(array.mean(axis=0))}
     return mean if len(array) == 1 else {**mean, f"{name}_of_each": as_lists(array)}
@@ -35,7 +35,7 @@ def _samples(entry: dict[str, Any], name: str, missing: float) -> np.ndarray:
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    """The report as JSON, schema 1; some keys are present only if they have a value."""
+    """Convert a report to JSON, schema 1; some keys are present only if they have a value."""
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -54,7 +54,7 @@ def to_json(report: Report) -> dict[str, Any]:
 
 
 def _enclosure(report: Report, curve: Curve) -> dict[str, Any] | None:
-    """The errors from below and above, by the certified reference; null if it is not certified."""
+    """Lower and upper bounds on the errors, from the certified reference; None if it is not certified."""
     enclosure = report.enclosure(curve.method)
     if enclosure.side is Side.LOWER:
         return None
@@ -137,7 +137,7 @@ def _trace(trace: Trace) -> dict[str, Any]:
 
 
 def load(path: str | os.PathLike[str]) -> Report:
-    """A report from its file, or from the directory it is in; InputError says what is wrong with it."""
+    """Read a report from its file or its directory; raises InputError if the file is not a report."""
     file, content = read_kind(path, None)
     try:
         return from_json(content)
@@ -183,7 +183,7 @@ def _read_curve(entry: dict[str, Any]) -> Curve:
 
 
 def _accuracy(accuracy: Accuracy) -> dict[str, Any]:
-    """Relative error, angle and descent direction at the last t; null for what is not known."""
+    """The accuracy at the last t; None for unknown values."""
     error, gradient = accuracy.error, accuracy.gradient_norm
     return {
         "error": [finite(float(error.lower)), finite(float(error.upper))],

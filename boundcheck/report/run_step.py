@@ -1,4 +1,4 @@
-"""One step of an upper-level run: how good its hypergradient was, and what its start was worth."""
+"""One step of an upper-level run: the accuracy of its hypergradient and of its start."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class DistanceBound:
     Attributes
     ----------
     name : str
-        The bound of the catalogue, "warm-start" or "warm-drift".
+        The name of the bound in the catalogue, "warm-start" or "warm-drift".
     value : float
-        Its value.
+        The value of the bound.
     side : Side
         `UPPER` or `EXACT` if it is proved, `HIGH_PROBABILITY` if it holds with some probability, `LOWER` if it is an
         estimate.
@@ -38,13 +38,13 @@ class DistanceBound:
 
     @property
     def proved(self) -> bool:
-        """Whether it is proved."""
+        """Whether the bound is proved."""
         return self.side in (Side.UPPER, Side.EXACT)
 
 
 @dataclass(frozen=True)
 class Enough:
-    """Steps from the same start that reach the wanted relative error. They were run, and their error was compared.
+    """Numbers of steps that reach the requested relative error from the same start. They were run and compared.
 
     Attributes
     ----------
@@ -60,37 +60,39 @@ class Enough:
 
 @dataclass(frozen=True, eq=False)
 class RunStep:
-    """One step of an upper-level run: λ, the w and the g that were computed there, against w(λ) and ∇f(λ).
+    """One step of an upper-level run: the w and the g that were computed at λ, compared with w(λ) and ∇f(λ).
 
     Attributes
     ----------
     step : int
         The number of the step, from 0.
     lam_step : float
-        ‖λ − λ of the step before‖; NaN at the first.
+        The distance of λ from the λ of the previous step; NaN at the first step.
     accuracy : Accuracy or None
-        The error of g, absolute and relative, its angle, and whether −g is a descent direction; None if `why` says so.
+        The error of g, absolute and relative, its angle, and whether −g is a descent direction; None if unknown, and
+        then `why` gives the reason.
     f : float
-        f(λ), an estimate: E at the reference.
+        An estimate of f(λ): E at the reference.
     decrease : float
-        By how much f fell since the last step that was watched, an estimate; NaN at the first.
+        An estimate of the decrease of f since the last watched step; NaN at the first step.
     r_0 : Enclosure or None
-        Lower and upper bounds on ‖w_0 − w(λ)‖, where w_0 is the start of this step; None where that is not known.
+        Lower and upper bounds on ‖w_0 − w(λ)‖, where w_0 is the start of this step; None if unknown.
     r_t : Enclosure or None
         Lower and upper bounds on ‖w − w(λ)‖.
     bound : DistanceBound or None
-        The bound `warm-start` on r_t, q^t r_0. It is about exact arithmetic.
+        The bound `warm-start` on r_t, q^t r_0, for exact arithmetic.
     from_residual : DistanceBound or None
-        The same from the start alone, without w(λ): q^t ‖w_0 − Φ(w_0, λ)‖/(1 − q).
+        The bound from the start alone, without w(λ): q^t ‖w_0 − Φ(w_0, λ)‖/(1 − q).
     estimate : DistanceBound or None
-        `warm-drift` with ‖w'‖ at the λ before: q^t (r of the step before + W ‖Δλ‖). W at one λ does not bound what it
-        is on the way, so this is an estimate.
+        `warm-drift` with ‖w'‖ at the previous λ: q^t (r of the previous step + W ‖Δλ‖). This is an estimate, because W
+        at one λ does not bound ‖w'‖ between both λ.
     t, k : int or None
-        The steps that were taken, where they are known.
+        The numbers of steps, if they are known.
     enough : Enough or None
-        Steps that would have done for the wanted relative error; None if none was wanted, or none up to the limit did.
+        The steps that are enough for the requested relative error; None if none was requested, or if no steps up to
+        the limit are enough.
     seconds : float
-        How long it took to find all this.
+        The time that this row took.
     why : str
         Why a number is missing or only an estimate; empty otherwise.
     """
@@ -118,17 +120,17 @@ class RunStep:
 
     @property
     def descent(self) -> bool | None:
-        """Whether −g is a descent direction of f; None where that is not known, or only estimated."""
+        """Whether −g is a descent direction of f; None if that is unknown or only estimated."""
         return self.accuracy.descent if self.accuracy is not None and self.proved else None
 
     @property
     def cost(self) -> int | None:
-        """t + k, the steps that were taken; None where t is not known."""
+        """The number of steps t + k; None if t is unknown."""
         return None if self.t is None else self.t + (self.k or 0)
 
     @property
     def estimate_held(self) -> bool | None:
-        """Whether r_t is at most its estimate; None where that cannot be told."""
+        """Whether r_t is at most its estimate; None if the bounds on r_t do not decide."""
         if self.estimate is None or self.r_t is None:
             return None
         if float(self.r_t.upper) <= self.estimate.value:
@@ -136,13 +138,13 @@ class RunStep:
         return False if float(self.r_t.lower) > self.estimate.value else None
 
     def to_dict(self) -> dict[str, float]:
-        """The numbers that are known, by name, for a logger.
+        """The known numbers by name, for a logger.
 
         Returns
         -------
         dict from str to float
-            Names are those of the columns of `RunTrace.to_csv`. `descent` is 1 or 0, and `proved` says whether the
-            error is. What is not known, or not finite, is left out.
+            The names are the columns of `RunTrace.to_csv`. `descent` is 1 or 0, and `proved` is 1 if the error is
+            proved, else 0. Numbers that are unknown or not finite are left out.
         """
         cells = {name: value for name, value in self.numbers().items() if name not in WORDS and value is not None}
         cells["proved"] = float(self.proved)
@@ -154,16 +156,16 @@ class RunStep:
         Returns
         -------
         dict from str to float or None
-            By name; None where it is not known, or has words.
+            The numbers by name; None if a number is unknown, and for columns of text.
         """
-        of = self.accuracy
+        accuracy = self.accuracy
         cells: dict[str, float | None] = dict.fromkeys(COLUMNS)
         cells |= {"step": self.step, "f": self.f, "decrease": self.decrease, "lam_step": self.lam_step}
         cells |= {"t": self.t, "k": self.k, "cost": self.cost, "seconds": self.seconds}
-        if of is not None:
-            cells |= {"error_lower": float(of.error.lower), "error": float(of.error.upper)}
-            cells |= {"relative_error": of.relative_error, "angle": of.angle}
-            cells |= {"gradient_norm": float(of.gradient_norm.upper)}
+        if accuracy is not None:
+            cells |= {"error_lower": float(accuracy.error.lower), "error": float(accuracy.error.upper)}
+            cells |= {"relative_error": accuracy.relative_error, "angle": accuracy.angle}
+            cells |= {"gradient_norm": float(accuracy.gradient_norm.upper)}
             cells["descent"] = None if self.descent is None else float(self.descent)
         for name, distance in (("r_0", self.r_0), ("r_t", self.r_t)):
             cells[name] = None if distance is None else float(distance.upper)
@@ -174,12 +176,12 @@ class RunStep:
         return cells
 
     def words(self) -> dict[str, str]:
-        """The columns of `RunTrace.to_csv` that have words.
+        """The columns of text of `RunTrace.to_csv`.
 
         Returns
         -------
         dict from str to str
-            By name; empty where nothing is known.
+            The texts by name; empty if unknown.
         """
         side = "" if self.accuracy is None else self.accuracy.error.side.value
         return {"side": side, "why": self.why, "r_t_bound_side": "" if self.bound is None else self.bound.side.value}
@@ -190,7 +192,7 @@ class RunStep:
         Returns
         -------
         list of str
-            A cell for each column; empty where nothing is known.
+            A cell for each column; empty if unknown.
         """
         words = self.words()
         return [words[name] if name in WORDS else _number(value) for name, value in self.numbers().items()]

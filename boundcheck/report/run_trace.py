@@ -1,4 +1,4 @@
-"""What was found along an upper-level run: a row for each step, as data for tables, figures and loggers."""
+"""The result of watching an upper-level run: a row for each step, as data for tables, figures and loggers."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class RunTrace:
-    """What `Watch` and `follow` found along an upper-level run.
+    """The result of `Watch` or `follow` for an upper-level run.
 
     Attributes
     ----------
     problem : str
         The name of the problem.
     rows : tuple of RunStep
-        One for each step that was watched.
+        A row for each watched step.
     rtol : float or None
-        The wanted relative error, if one was given.
+        The requested relative error, if there is one.
     method : str
-        The method that was run, or that `rtol` is about; empty if none is known.
+        The method of the run, or the method for `rtol`; empty if unknown.
     warm : bool or None
-        Whether each step started where the one before ended; None of a user's own loop.
+        Whether each step started from the result of the previous step; None for a user's own loop.
     status : str
         "completed", or why the run ended early.
     lam : ndarray of shape (n,), or None
-        The last λ: of `follow`, where its last step led to.
+        The last λ; for `follow` the λ after its last step.
     """
 
     problem: str
@@ -65,22 +65,22 @@ class RunTrace:
         return cards.run_card(self).html()
 
     def column(self, name: str) -> np.ndarray:
-        """One number of every row.
+        """A column of numbers.
 
         Parameters
         ----------
         name : str
-            The name of a column of `to_csv` that has numbers, such as "relative_error".
+            The name of a column of `to_csv` with numbers, such as "relative_error".
 
         Returns
         -------
         ndarray of shape (rows,)
-            NaN where the number is not known.
+            The number of each row; NaN if unknown.
 
         Raises
         ------
         UnknownNameError
-            If there is no such column, or it has words.
+            If there is no such column, or it is a column of text.
         """
         if name not in COLUMNS or name in WORDS:
             raise UnknownNameError.among("column", name, [x for x in COLUMNS if x not in WORDS])
@@ -93,7 +93,7 @@ class RunTrace:
         return bool(self.rows) and all(row.proved for row in self.rows)
 
     def summary(self) -> str:
-        """A few lines: the accuracy of the hypergradients, and how good the starts were.
+        """A few lines on the accuracy of the hypergradients and of the starts.
 
         Returns
         -------
@@ -114,8 +114,9 @@ class RunTrace:
             certain = sum(row.descent is True for row in known)
             wrong = sum(row.descent is False for row in known)
             lines.append(f"descent direction: certain at {certain} steps, certainly not at {wrong}")
-        if told := [row.estimate_held for row in self.rows if row.estimate is not None]:
-            lines.append(f"r_t: the estimate from ‖w'‖ at the λ before held at {told.count(True)} of {len(told)} steps")
+        if held := [row.estimate_held for row in self.rows if row.estimate is not None]:
+            share = f"{held.count(True)} of {len(held)} steps"
+            lines.append(f"r_t: the estimate from ‖w'‖ at the previous λ held at {share}")
         if self.rtol is not None and known:
             reached = [row for row in known if row.accuracy and row.accuracy.relative_error <= self.rtol]
             lines.append(f"relative error {self.rtol:g} reached at {len(reached)} of {count} steps")
@@ -124,12 +125,12 @@ class RunTrace:
         return "\n".join(lines)
 
     def to_csv(self) -> str:
-        """The rows as CSV, one line for each step below a line of names.
+        """The rows as CSV: a line of column names, then one line for each step.
 
         Returns
         -------
         str
-            The text; a cell is empty where its number is not known or not finite.
+            The text; a cell is empty if its number is unknown or not finite.
         """
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -143,7 +144,7 @@ class RunTrace:
         Returns
         -------
         DataFrame
-            With the columns of `to_csv`; NaN where a number is not known.
+            A table with the columns of `to_csv`; NaN if a number is unknown.
 
         Raises
         ------
@@ -154,7 +155,7 @@ class RunTrace:
         return frame({name: [row[name] for row in cells] for name in COLUMNS})
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write `to_csv` to a file, whole or not at all.
+        """Write `to_csv` to a file, completely or not at all.
 
         Parameters
         ----------

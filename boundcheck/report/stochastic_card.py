@@ -1,4 +1,4 @@
-"""What a stochastic report shows of itself: the verdict in a sentence, and a row for each method."""
+"""The card of a stochastic report: the verdict in a sentence, and a row for each method."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _row(report: StochasticReport, curve: StochasticCurve) -> tuple[str, ...]:
 
 
 def _bias(value: float, upper: float, relative: bool, nonzero: bool) -> str:
-    """The bias, or an upper bound on it if the runs do not show that there is one."""
+    """The bias, or an upper bound on it if the runs do not show that it is nonzero."""
     return size(value, relative) if nonzero else f"≤ {size(upper, relative)}"
 
 

@@ -1,4 +1,4 @@
-"""One random method of a report: what was measured over many runs, and the bounds on it."""
+"""One random method of a report: the quantities measured over many runs, and the bounds on them."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ class MeanEstimate:
     Attributes
     ----------
     quantity : Measured
-        What was measured.
+        The measured quantity.
     value : ndarray of shape (points,)
         The estimate from the runs.
     lower : ndarray of shape (points,)
         The lower ends of the intervals.
     upper : ndarray of shape (points,)
-        The upper ends; infinite where nothing bounds the tail of the distribution.
+        The upper ends; infinite if there is no bound on the tail of the distribution.
     proved : bool
         Whether the intervals are proved: the runs are bounded by a proved constant, so no assumption on their
         distribution is needed. Otherwise the upper ends are those of Student's t, which is approximate.
@@ -103,7 +103,7 @@ class StochasticBound:
     Attributes
     ----------
     name : str
-        Its name in the catalogue.
+        The name of the bound in the catalogue.
     title : str
         The bound in words.
     reference : str
@@ -111,7 +111,7 @@ class StochasticBound:
     quantity : Measured
         The quantity that is bounded.
     values : ndarray of shape (points,)
-        The bound; NaN where the theorem says nothing.
+        The bound; NaN where the theorem does not apply.
     side : Side
         The side of the values, given their constants.
     delta : float
@@ -121,9 +121,9 @@ class StochasticBound:
     verdict : Verdict
         Whether the quantity stays below the bound.
     reason : str
-        Why the bound is not applicable or not decided, or what the verdict rests on.
+        Why the bound is not applicable or not decided; otherwise the evidence for the verdict.
     more_runs : int or None
-        About how many more runs would decide; None if the verdict is decided, or more runs do not help.
+        About how many more runs would decide the verdict; None if it is decided, or if more runs do not help.
     """
 
     name: str
@@ -143,7 +143,7 @@ class StochasticBound:
 
     @property
     def applies(self) -> bool:
-        """Whether the theorem says something at some point."""
+        """Whether the theorem applies at some point."""
         return self.verdict is not Verdict.NOT_APPLICABLE
 
 
@@ -154,7 +154,7 @@ class StochasticCurve:
     Attributes
     ----------
     method : str
-        The method, as it was named.
+        The name of the method, as in the call of `check`.
     t : ndarray of shape (points,)
         The lower-level steps at each point of the grid.
     k : ndarray of shape (points,)
@@ -164,7 +164,7 @@ class StochasticCurve:
     bounds : mapping from str to StochasticBound
         The bounds, by name.
     floor : ndarray of shape (points,)
-        Below this, a root mean square error is rounding, and no evidence.
+        The rounding floor; a root mean square error below it is rounding.
     """
 
     method: str
@@ -175,7 +175,7 @@ class StochasticCurve:
     floor: np.ndarray
 
     def ratio(self, name: str) -> np.ndarray:
-        """How many times the estimate of its quantity a bound is.
+        """The ratio of a bound to the estimate of its quantity.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class StochasticCurve:
         Returns
         -------
         ndarray of shape (points,)
-            bound/estimate; NaN where the theorem says nothing.
+            bound/estimate; NaN where the theorem does not apply.
         """
         bound = self.bounds[name]
         with np.errstate(divide="ignore", invalid="ignore"):

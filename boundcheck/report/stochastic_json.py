@@ -1,4 +1,4 @@
-"""A report of minibatch runs as JSON and back: null where a number is not finite."""
+"""Convert a report of minibatch runs to JSON and back; numbers that are not finite become null."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _bound(bound: StochasticBound) -> dict[str, Any]:
 
 
 def load(path: str | os.PathLike[str]) -> StochasticReport:
-    """A report from its file, or from the directory it is in; InputError says what is wrong with it."""
+    """Read a report from its file or its directory; raises InputError if the file is not such a report."""
     file, content = read_kind(path, STOCHASTIC)
     try:
         return from_json(content)
@@ -126,7 +126,7 @@ def _read_curve(entry: dict[str, Any]) -> StochasticCurve:
 
 
 def _read_mean(name: str, entry: dict[str, Any]) -> MeanEstimate:
-    """An end that is null says nothing: 0 below, infinity above."""
+    """Read a mean; an end that is null becomes 0 for the lower end and infinity for the upper end."""
     value, upper = (as_array(entry[key], np.inf) for key in ("value", "upper"))
     return MeanEstimate(
         Measured(name), value, as_array(entry["lower"], 0.0), upper, bool(entry["proved"]), entry["how"]

@@ -1,4 +1,4 @@
-"""What `plan_stochastic` found: steps, t, k and batch for a mean square error, as data."""
+"""The result of `plan_stochastic` as data: steps, t, k and batch for a mean square error."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class BoundedPart:
     quantity : Measured
         Which part: the bias, E V[g | w_t] or V[E[g | w_t]].
     value : float
-        The bound on it; of the bias, not of its square.
+        The bound; for the bias, the bound on the bias itself and not on its square.
     side : Side
         Whether the bound is proved, given the constants.
     bound_name : str
@@ -77,13 +77,13 @@ class CheapestSplit:
     bound : float
         The bound on the mean square error.
     cost : int
-        The examples that are looked at: batch·(t + k + 1).
+        The number of examples that a run evaluates: batch·(t + k + 1).
     side : Side
         Whether the bound is proved, given the constants.
     bound_name : str
         The name of the bound.
     parts : tuple of BoundedPart
-        Bounds on the bias and on both variances. Each has a bound of its own, so their sum may be above `bound`.
+        Bounds on the bias and on both variances. Each comes from a separate theorem, so their sum may exceed `bound`.
     """
 
     batch: int
@@ -104,7 +104,7 @@ class CheapestSplit:
 
 @dataclass(frozen=True)
 class MeasuredSplit:
-    """The t = k at which runs reached the mean square error, with the whole interval or else by the estimate alone.
+    """The t = k at which runs reached the mean square error, by the whole interval or only by the estimate.
 
     Attributes
     ----------
@@ -117,16 +117,15 @@ class MeasuredSplit:
     steps_v : StepSchedule
         The steps of the linear solver.
     mse : float
-        The mean square error that was measured there.
+        The measured mean square error.
     upper : float
         The upper end of its interval.
     runs : int
         The number of runs.
     cost : int
-        The examples that are looked at in one run.
+        The number of examples that one run evaluates.
     shares : mapping from Measured to float
-        Which part of `mse` is the bias squared and which are the variances, as estimates. They add up to 1; empty if
-        that is not known.
+        Estimates of the shares of the squared bias and of the variances in `mse`. They add up to 1; empty if unknown.
     """
 
     batch: int
@@ -149,13 +148,13 @@ class StochasticPlan:
     problem : mapping from str to object
         name, dim (d), hdim (n), examples (N), batch and so on.
     rmse : float
-        The root mean square error that is allowed.
+        The allowed root mean square error.
     gradient_norm : float
         ‖∇f‖ of the reference.
     splits : tuple of CheapestSplit
-        The cheapest t and k that a bound guarantees for each batch size, where there are any.
+        The cheapest t and k that a bound guarantees, for each batch size that has a guarantee.
     measured : MeasuredSplit or None
-        What runs needed; None if their estimates did not reach the error, or they were not made.
+        The t = k that runs needed; None if no run reached the error, or there were no runs.
     reasons : mapping from int to str
         Why there is no guarantee, by batch size.
     constants : Constants
@@ -172,7 +171,7 @@ class StochasticPlan:
 
     @property
     def cheapest(self) -> CheapestSplit | None:
-        """The split that looks at the fewest examples, proved ones first; None if there is none."""
+        """The split that evaluates the fewest examples, proved splits first; None if there is none."""
         return min(self.splits, key=lambda split: (split.side is Side.LOWER, split.cost), default=None)
 
     def card(self) -> Card:
@@ -181,7 +180,7 @@ class StochasticPlan:
         Returns
         -------
         Card
-            As text or as HTML.
+            The card, which prints as text or as HTML.
         """
         relative = f" ({percent(self.rmse / self.gradient_norm)} of ‖∇f‖)" if self.gradient_norm > 0 else ""
         goal = f"a root mean square error of {number(self.rmse)}{relative}"
@@ -225,9 +224,9 @@ class StochasticPlan:
         Returns
         -------
         DataFrame
-            With the columns batch, t, k, bound, value (of the bound on the mean square error), bias, variance_given_w
-            and variance_of_mean (bounds on its parts), known ("proved", "probable" or "estimated"), side, cost (the
-            examples that are looked at) and best (the cheapest).
+            A table with the columns batch, t, k, bound, value (of the bound on the mean square error), bias,
+            variance_given_w and variance_of_mean (bounds on its parts), known ("proved", "probable" or "estimated"),
+            side, cost (the number of examples) and best (True for the cheapest).
 
         Raises
         ------
@@ -262,12 +261,12 @@ class StochasticPlan:
         return self.card().html()
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain data, for a JSON file.
+        """The plan as plain data, for a JSON file.
 
         Returns
         -------
         dict
-            Without NaN or infinity.
+            A dictionary without NaN or infinity.
         """
         return {
             "schema": SCHEMA,

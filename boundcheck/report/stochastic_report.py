@@ -1,4 +1,4 @@
-"""What `check_stochastic` found: mean square errors, bias and variance over many runs, bounds and verdicts, as data."""
+"""The result of `check_stochastic` as data: mean square errors, bias and variance over many runs, bounds, verdicts."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class StochasticReport:
-    """Everything that `check_stochastic` found on one problem.
+    """The result of `check_stochastic` on one problem.
 
     Attributes
     ----------
     problem : mapping from str to object
-        name, dim (d), hdim (n), seed, dtype, device, examples (N), batch (b) and replacement.
+        The problem: name, dim (d), hdim (n), seed, dtype, device, examples (N), batch (b) and replacement.
     constants : Constants
         The constants, on the ball of all possible iterates.
     radius : float or None
-        The radius of that ball around w*; None if no ball is proved.
+        The radius of this ball around w*; None if no ball is proved.
     ball_doubt : str
-        Why no ball is proved; empty if one is.
+        Why no ball is proved; empty if a ball is proved.
     curves : mapping from str to StochasticCurve
-        What was measured of each method, and the bounds on it.
+        The measured quantities of each method, and the bounds on them.
     steps : StepSchedule
         The steps of the lower level.
     steps_v : StepSchedule
         The steps of the linear solver.
     steps_how : str
-        Where the steps are from.
+        The source of the steps, in words.
     runs : int
         The number of independent runs.
     level : float
         The probability with which all confidence intervals hold together.
     gradient_norm : float
-        ‖∇f‖, of the reference.
+        ‖∇f‖ of the reference.
     certificate : Constant or None
-        A bound ε_g on the error of the reference hypergradient; None where nothing bounds it.
+        A bound ε_g on the error of the reference hypergradient; None if there is no bound.
     largest_error : float or None
-        At least ‖g − ∇f‖ for every draw, on which the proved intervals rest; None if that is not proved.
+        A proved upper bound on ‖g − ∇f‖ for every draw, which the proved intervals use; None if there is none.
     seed : int
         The seed of the draws.
     seconds : float
-        How long it took.
+        The run time of `check_stochastic`.
     """
 
     problem: Mapping[str, object]
@@ -85,21 +85,21 @@ class StochasticReport:
 
     @property
     def refuted(self) -> list[str]:
-        """The constants of the user that were not used, and why, a sentence each."""
+        """The user's constants that were not used, and why; a sentence for each."""
         return [f"{c.name} was {c.provenance.refuted}" for c in self.constants.values() if c.provenance.refuted]
 
     def curve(self, method: str) -> StochasticCurve:
-        """What was measured of one method, and the bounds on it.
+        """The measured quantities of one method, and the bounds on them.
 
         Parameters
         ----------
         method : str
-            The method, as it was named in the call.
+            The name of the method, as in the call of `check_stochastic`.
 
         Returns
         -------
         StochasticCurve
-            Its curve.
+            The curve of the method.
 
         Raises
         ------
@@ -126,8 +126,8 @@ class StochasticReport:
         Returns
         -------
         DataFrame
-            With the columns method, t, k, for each quantity its estimate and the ends of its interval (mse, mse_lower,
-            mse_upper, …), and one for each bound, by its name; NaN where there is no value.
+            A table with the columns method, t, k, for each quantity its estimate and the ends of its interval (mse,
+            mse_lower, mse_upper, …), and a column for each bound; NaN where there is no value.
 
         Raises
         ------
@@ -137,12 +137,12 @@ class StochasticReport:
         return frame(stochastic_card.columns(self))
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain data, for a JSON file.
+        """The report as plain data, for a JSON file.
 
         Returns
         -------
         dict
-            Without NaN or infinity. `load` makes it a report again.
+            A dictionary without NaN or infinity. `load` reads the file back.
         """
         from boundcheck.report import stochastic_json
 
@@ -150,7 +150,7 @@ class StochasticReport:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> StochasticReport:
-        """Read a report that was saved.
+        """Read a saved report.
 
         Parameters
         ----------
@@ -160,24 +160,24 @@ class StochasticReport:
         Returns
         -------
         StochasticReport
-            The same report.
+            The report.
 
         Raises
         ------
         InputError
-            If there is no such file, or it is not such a report.
+            If the file does not exist, or is not a report of `check_stochastic`.
         """
         from boundcheck.report import stochastic_json
 
         return stochastic_json.load(path)
 
     def table(self, verbose: bool = False) -> str:
-        """The report as text, as the command line shows it.
+        """The report as text, as on the command line.
 
         Parameters
         ----------
         verbose : bool
-            Whether to show every bound and every constant; False by default, for the first screen.
+            Whether to show every bound and every constant; by default only the first screen.
 
         Returns
         -------
@@ -228,7 +228,7 @@ class StochasticReport:
         Parameters
         ----------
         directory : str or path
-            Where to write; it is made if it is not there. Each file is there whole or not at all.
+            The directory; created if it does not exist. Each file is written completely or not at all.
 
         Raises
         ------

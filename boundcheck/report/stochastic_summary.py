@@ -23,11 +23,11 @@ class Size:
     Attributes
     ----------
     value : float
-        The estimate; infinite where a run diverged.
+        The estimate; infinite if a run diverged.
     lower : float
         The lower end of the interval.
     upper : float
-        The upper end of the interval; infinite where nothing bounds it.
+        The upper end of the interval; infinite if there is no bound.
     """
 
     value: float
@@ -36,7 +36,7 @@ class Size:
 
     @property
     def nonzero(self) -> bool:
-        """Whether the runs show that it is not 0."""
+        """Whether the runs show that the error is not 0."""
         return self.lower > 0
 
 
@@ -47,20 +47,20 @@ class ErrorParts:
     Attributes
     ----------
     method : str
-        The method, as it was named.
+        The name of the method, as in the call of `check`.
     t : int
         The last t.
     k : int
-        The steps of the linear solver there; for "neumann" the length of the sum.
+        The steps of the linear solver at the last t; for "neumann" the length of the sum.
     relative : bool
-        Whether errors are parts of ‖∇f‖; they are absolute where ‖∇f‖ is 0 or not known.
+        Whether errors are relative to ‖∇f‖; they are absolute if ‖∇f‖ is 0 or unknown.
     error : Size
         The root of the mean square error.
     bias : Size or None
         ‖E g − ∇f‖; None if it was not measured.
     shares : mapping from Measured to float
-        The parts of the mean square error that are the bias squared and the two variances; they add up to 1. Empty
-        if they are not known.
+        The shares of the squared bias and of the two variances in the mean square error; they add up to 1. Empty if
+        unknown.
     rounding : bool
         Whether the error is not above the rounding floor.
     """
@@ -121,7 +121,7 @@ def _size(curve: StochasticCurve, quantity: Measured, unit: float, *, root: bool
 
 
 def shares_of_parts(curve: StochasticCurve, place: int = -1) -> dict[Measured, float]:
-    """Each part of the sum of all at a point; estimates of a variance may be below 0 by chance and count as 0."""
+    """The share of each part at a point. An estimate of a variance may be below 0 by chance, and then counts as 0."""
     if any(part.value not in curve.means for part in PARTS):
         return {}
     parts = {part: max(float(curve.means[part.value].value[place]), 0.0) for part in PARTS}

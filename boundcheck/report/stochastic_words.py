@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from boundcheck.report.stochastic_curve import MeanEstimate, StochasticBound, StochasticCurve
     from boundcheck.report.stochastic_report import StochasticReport
 
-MOST_REASONS = 2  # of bounds that do not apply
+MOST_REASONS = 2  # give at most this many reasons why bounds do not apply
 STEP = re.compile(r"[ηβγ].*\d")  # a reason about a step, with its number
-ZERO = 0.005  # a part of the error that is not worth a word
+ZERO = 0.005  # smaller shares of the error are not mentioned
 PART = {
     Measured.BIAS: "bias",
     Measured.VARIANCE_GIVEN_W: "variance from the linear solver and the last minibatch",
@@ -46,7 +46,7 @@ def how_it_ran(report: StochasticReport) -> str:
 
 
 def verdict_sentence(report: StochasticReport) -> str:
-    """The verdict in words, with how many bounds it is about."""
+    """The verdict in words, with the number of bounds that have it."""
     counts: Counter[Verdict] = Counter(report.verdicts.values())
     del counts[Verdict.NOT_APPLICABLE]
     total = sum(counts.values())
@@ -60,7 +60,7 @@ def verdict_sentence(report: StochasticReport) -> str:
 
 
 def is_undecided(bound: StochasticBound) -> bool:
-    """Whether the runs do not tell if the quantity is below the bound."""
+    """Whether the runs do not decide if the quantity is below the bound."""
     return bound.verdict is Verdict.INCONCLUSIVE or bound.reason.startswith("undecided")
 
 
@@ -89,7 +89,7 @@ def confidence(report: StochasticReport) -> str:
 
 
 def confidence_of_intervals(report: StochasticReport) -> str:
-    """The same in a few words; those of Student's t have no probability that is proved."""
+    """The confidence of the intervals in a few words; for Student's t it is approximate."""
     means = [mean for curve in report.curves.values() for mean in curve.means.values()]
     if all(mean.proved for mean in means):
         return f"intervals of confidence {confidence(report)}"
@@ -102,7 +102,7 @@ def size(x: float, relative: bool) -> str:
 
 
 def between(of: Size, relative: bool) -> str:
-    """The ends of an interval in words, rounded so that the words stay true."""
+    """The ends of an interval in words, rounded outwards."""
     low, high = (
         f"{rounded(100 * x if relative else x)}{'%' if relative else ''}"
         for rounded, x in ((downward, of.lower), (upward, of.upper))
@@ -113,7 +113,7 @@ def between(of: Size, relative: bool) -> str:
 
 
 def measured_sentence(report: StochasticReport, method: str, *, shares: bool = True) -> str:
-    """The error of a method at the last point, and with `shares` which part of it is bias or variance."""
+    """The error of a method at the last point; with `shares` also the shares of bias and variance."""
     of = error_parts(report, method)
     if of.diverges:
         return f"{method} diverges: at {of.steps} its mean square error is not a finite number."
@@ -130,7 +130,7 @@ def measured_sentence(report: StochasticReport, method: str, *, shares: bool = T
 
 
 def parts_sentence(shares: Mapping[Measured, float]) -> str:
-    """Which part of the mean square error is bias, and which are variances."""
+    """The shares of bias and variance in the mean square error, in words."""
     parts = [f"{100 * shares[part]:.0f}% is {PART[part]}" for part in PARTS if shares.get(part, 0) >= ZERO]
     return f"Of the mean square error, by these estimates, {_list(parts)}."
 
@@ -159,7 +159,7 @@ def intervals_sentence(report: StochasticReport) -> str:
 
 
 def doubts(report: StochasticReport) -> list[str]:
-    """What keeps bounds or errors from being proved."""
+    """Reasons why bounds or errors are not proved."""
     sentences = []
     if report.radius is None:
         why = f": {report.ball_doubt}" if report.ball_doubt else ""
@@ -190,7 +190,7 @@ def _violations(report: StochasticReport) -> Iterator[str]:
 
 
 def _undecided(report: StochasticReport) -> Iterator[str]:
-    """Bounds that more runs would decide, with about how many runs that takes in all; then the others."""
+    """Bounds that more runs would decide, with the number of runs; then the other undecided bounds."""
     open_bounds = [(m, b) for m, b in _bounds(report) if is_undecided(b)]
     more = sorted((b.more_runs, f"{b.name} on {m}") for m, b in open_bounds if b.more_runs is not None)
     if more:
@@ -203,7 +203,7 @@ def _undecided(report: StochasticReport) -> Iterator[str]:
 
 
 def _upward(count: int) -> int:
-    """With two digits, not less."""
+    """Round up to two digits."""
     power: int = 10 ** max(0, len(str(count)) - 2)
     return -(-count // power) * power
 
@@ -215,7 +215,7 @@ def _diverging(report: StochasticReport) -> Iterator[str]:
 
 
 def _largest_parts(report: StochasticReport) -> Iterator[str]:
-    """What makes the largest part of each error smaller; methods that need the same are named together."""
+    """How to reduce the largest part of each error; methods with the same remedy are grouped."""
     groups: dict[tuple[Measured, str], list[ErrorParts]] = {}
     for method in report.curves:
         of = error_parts(report, method)
@@ -241,7 +241,7 @@ def _remedy(group: list[ErrorParts], part: Measured, report: StochasticReport) -
 
 
 def _larger_batch(report: StochasticReport) -> str:
-    """Four times the batch, or all examples; empty if the batch has them all."""
+    """Advice to take four times the batch, or all examples; empty if the batch already has all."""
     batch, examples = report.problem.get("batch"), report.problem.get("examples")
     if not isinstance(batch, int) or not isinstance(examples, int):
         return "a larger batch (--batch)"
@@ -249,7 +249,7 @@ def _larger_batch(report: StochasticReport) -> str:
 
 
 def _forbidden_steps(report: StochasticReport) -> Iterator[str]:
-    """Steps that a theorem forbids, each reason once, with its number; every reason where no bound applies."""
+    """Reasons about steps that a theorem forbids, each once; all reasons if no bound applies."""
     reasons, none = reasons_not_applicable(report), report.verdict is Verdict.NOT_APPLICABLE
     forbidden = {why: names for why, names in reasons.items() if none or STEP.search(why)}
     for why, names in list(forbidden.items())[:MOST_REASONS]:
@@ -257,7 +257,7 @@ def _forbidden_steps(report: StochasticReport) -> Iterator[str]:
 
 
 def reasons_not_applicable(report: StochasticReport) -> dict[str, list[str]]:
-    """The bounds that do not apply, by the reason."""
+    """The names of the bounds that do not apply, by reason."""
     reasons: dict[str, list[str]] = {}
     for _, bound in _bounds(report):
         if bound.verdict is Verdict.NOT_APPLICABLE:
@@ -267,7 +267,7 @@ def reasons_not_applicable(report: StochasticReport) -> dict[str, list[str]]:
 
 
 def reasons(curve: StochasticCurve) -> dict[str, list[str]]:
-    """What the verdicts on the bounds of a method rest on, and the names of those bounds."""
+    """The evidence for the verdicts on the bounds of a method, with the names of the bounds."""
     result: dict[str, list[str]] = {}
     for bound in curve.bounds.values():
         if bound.applies and bound.reason:
@@ -276,7 +276,7 @@ def reasons(curve: StochasticCurve) -> dict[str, list[str]]:
 
 
 def interval(mean: MeanEstimate, place: int, to: str = " … ") -> str:
-    """The ends of an interval, rounded so that it does not shrink."""
+    """The ends of an interval, rounded outwards."""
     low, high = float(mean.lower[place]), float(mean.upper[place])
     if not math.isfinite(low):
         return "–"
@@ -284,7 +284,7 @@ def interval(mean: MeanEstimate, place: int, to: str = " … ") -> str:
 
 
 def status(bound: StochasticBound) -> str:
-    """How a bound is known; or that it is violated, or not decided."""
+    """How a bound is known; or "violated" or "undecided"."""
     if bound.verdict.is_violation:
         return Verdict.VIOLATED.value
     if is_undecided(bound):

@@ -1,4 +1,4 @@
-"""How a report is summed up: the numbers of each method, and the sentences about them."""
+"""Compute the summary of a report: the numbers of each method, and sentences about them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from boundcheck.report.report import Report
 
 ONE_PERCENT = 0.01
-ORDER = (Verdict.HOLDS, Verdict.HOLDS_PROBABLY, Verdict.CONSISTENT)  # from the best known bound to the least
+ORDER = (Verdict.HOLDS, Verdict.HOLDS_PROBABLY, Verdict.CONSISTENT)  # from the most certain bound to the least
 
 
 def summarise(report: Report) -> Summary:
-    """The summary of a report.
+    """Summarise a report.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def _method(report: Report, curve: Curve) -> MethodSummary:
 
 
 def _relative(report: Report, curve: Curve) -> np.ndarray | None:
-    """Errors in units of ‖∇f‖, samples × T; None where some ‖∇f‖ is not known, or not more than rounding."""
+    """Errors in units of ‖∇f‖, samples × T; None if some ‖∇f‖ is unknown or not larger than its own error."""
     norms = np.array(report.gradient_norms)
     if len(norms) != len(curve.errors) or not np.isfinite(norms).all():
         return None
@@ -99,9 +99,9 @@ def _best(curve: Curve) -> BestBound | None:
 
 
 def _blocked(curve: Curve) -> str:
-    """Why no bound is proved: the reason of the bound with the fewest assumptions, or of any.
+    """Why no bound is proved: the reason of the bound with the fewest assumptions, or of any bound.
 
-    Without its remedy, which knows nothing of the step size that the report advises.
+    The remedy is left out, because it may contradict the step size that the report recommends.
     """
     name = curve.method.partition(":")[0]
     for candidate in (f"{name}-local", "aid-local", name, *curve.bounds):
@@ -112,8 +112,8 @@ def _blocked(curve: Curve) -> str:
 
 def _steps(curve: Curve, course: Course, relative: np.ndarray | None) -> StepsNeeded:
     proved = [b for b in curve.bounds.values() if b.verdict is Verdict.HOLDS]
-    asked = [t for b in proved if (t := b.asks_relative.get(ONE_PERCENT)) is not None]
-    guaranteed = min(asked, default=None)
+    enough = [t for b in proved if (t := b.asks_relative.get(ONE_PERCENT)) is not None]
+    guaranteed = min(enough, default=None)
     if relative is None:
         return StepsNeeded(None, False, guaranteed)
     largest = relative.max(axis=0)

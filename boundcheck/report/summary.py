@@ -1,4 +1,4 @@
-"""The answer of a report in a few facts: errors, the best bound of each method, steps for 1 %, and what to do next."""
+"""The summary of a report: errors, the best bound of each method, steps for 1 %, and what to do next."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ class Grade(str, Enum):
 
     @classmethod
     def of(cls, ratio: float) -> Grade:
-        """The grade of a bound/error."""
+        """The grade for a ratio bound/error."""
         return cls.TIGHT if ratio <= TIGHT else cls.LOOSE if ratio <= LOOSE else cls.VACUOUS
 
 
 class Course(str, Enum):
-    """What the error of a method does as t grows.
+    """The behaviour of a method's error as t grows.
 
     Attributes
     ----------
     CONVERGES : str
-        "converges": it falls, and Φ contracts on the ball of the iterates, or at w* if the error still falls at the
-        end.
+        "converges": the error falls, and Φ contracts on the ball of the iterates; or the error still falls at the end,
+        and Φ contracts at w*.
     FALLS : str
-        "falls": it is smaller than at the start, but may not fall any more.
+        "falls": the error is smaller than at the start, but may not fall any more.
     ROUNDING : str
-        "converged": it is at the rounding floor.
+        "converged": the error is at the rounding floor.
     STALLS : str
-        "stalls": it does not fall.
+        "stalls": the error does not fall.
     DIVERGES : str
-        "diverges": it does not fall, and Φ does not contract at w*, or the error grows or is not finite.
+        "diverges": the error does not fall, and it grows or is not finite, or Φ does not contract at w*.
     """
 
     CONVERGES = "converges"
@@ -60,18 +60,18 @@ class Course(str, Enum):
 
 @dataclass(frozen=True)
 class BestBound:
-    """The smallest bound of a method at the last t: a proved one, or else a probable one, or else an estimated one.
+    """The smallest bound of a method at the last t, among the proved, else the probable, else the estimated bounds.
 
     Attributes
     ----------
     name : str
-        Its name in the catalogue.
+        The name in the catalogue.
     kind : str
         "a priori", "a priori, from the spectrum" or "a posteriori".
     known : str
         "proved", "probable" or "estimated".
     ratio : float or None
-        bound/error at the last t above the rounding floor; None where there is none.
+        bound/error at the last t above the rounding floor; None if there is no such t.
     """
 
     name: str
@@ -81,26 +81,26 @@ class BestBound:
 
     @property
     def grade(self) -> Grade | None:
-        """How close the bound is; None where it was not compared."""
+        """How close the bound is; None if it was not compared."""
         return None if self.ratio is None else Grade.of(self.ratio)
 
 
 @dataclass(frozen=True)
 class StepsNeeded:
-    """The steps for an error of 1 % of ‖∇f‖; those of the linear solver are as many, unless the method fixes them.
+    """The steps for an error of 1 % of ‖∇f‖. The linear solver takes as many steps, unless the method fixes k.
 
     Attributes
     ----------
     needed : int or None
-        The t from which on the error was, or is expected to be, within 1 %; None if that cannot be said.
+        The t from which on the error was, or is expected to be, within 1 %; None if unknown.
     measured : bool
-        Whether the run got there; False if `needed` follows from the rate of the last part of the run.
+        Whether the run reached 1 %; False if `needed` is extrapolated from the last part of the run.
     guaranteed : int or None
         The least t for which a proved bound is within 1 %; None if there is none.
     earliest : int or None
-        The least t that `needed` may be, by the rates of other parts of the run; `needed` itself if it is measured.
+        The least plausible value of `needed`, from the rates of other parts of the run; `needed` itself if measured.
     latest : int or None
-        The largest t that `needed` may be, likewise; None if that cannot be said.
+        The largest plausible value of `needed`, from the same rates; None if unknown.
     """
 
     needed: int | None
@@ -110,7 +110,7 @@ class StepsNeeded:
     latest: int | None = None
 
     def is_less(self, other: StepsNeeded) -> bool:
-        """Whether fewer steps are needed than `other` has, whatever the estimates of both are off by."""
+        """Whether this needs fewer steps than `other`, given the uncertainty of both estimates."""
         return self.latest is not None and (other.earliest is None or self.latest < other.earliest)
 
 
@@ -121,27 +121,27 @@ class MethodSummary:
     Attributes
     ----------
     method : str
-        The method, as it was named.
+        The name of the method, as in the call of `check`.
     t : int
         The last t.
     k : int or None
-        The steps of the linear solver there; None for "itd".
+        The steps of the linear solver at the last t; None for "itd".
     error : float
         ‖g − ∇f‖, the mean over λ.
     relative_error : float or None
-        ‖g − ∇f‖/‖∇f‖, the mean over λ; None where ‖∇f‖ is 0 or not known.
+        ‖g − ∇f‖/‖∇f‖, the mean over λ; None if ‖∇f‖ is 0 or unknown.
     known : str
-        What the errors are worth: "proved", "probable" or "estimated".
+        How the errors are known: "proved", "probable" or "estimated".
     angle : float or None
-        At least the angle between g and ∇f at the first λ, in degrees; None where the run is not finite.
+        An upper bound on the angle between g and ∇f at the first λ, in degrees; None if the run is not finite.
     descent : bool or None
-        Whether −g is a descent direction at the first λ; None where that is not known.
+        Whether −g is a descent direction at the first λ; None if unknown.
     course : Course
         Whether the error falls.
     best : BestBound or None
         The best bound; None if none applies.
     blocked : str
-        Why no bound is proved; empty if one is.
+        Why no bound is proved; empty if a bound is proved.
     steps : StepsNeeded
         The steps for 1 %.
     """
@@ -162,7 +162,7 @@ class MethodSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report says, in a few facts and sentences.
+    """A report in a few facts and sentences.
 
     Attributes
     ----------
@@ -171,9 +171,9 @@ class Summary:
     verdict_sentence : str
         The verdict in words.
     methods : tuple of MethodSummary
-        One for each method that was run.
+        The summary of each method that was run.
     step_sentence : str
-        Whether Φ contracts and which step size to use; empty where nothing is known.
+        Whether Φ contracts, and which step size to use; empty if unknown.
     next_steps : tuple of str
         What to do next, the most useful first.
     """

@@ -1,4 +1,4 @@
-"""How close a bound is to the error: their ratio, the rates of both, and the iterations that each asks for."""
+"""Compare a bound with the error: their ratio, the rates of both, and the iterations for given accuracies."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from boundcheck.report.verdict import compared
 
 ACCURACIES = tuple(10.0**-i for i in range(1, 9))
 RELATIVE = (0.1, 0.01, 0.001)  # accuracies in units of ‖∇f‖
-LINEAR = 0.999  # the least R² of a line
-SHORTEST_LINE = 8  # points of a line
+LINEAR = 0.999  # a line has at least this R²
+SHORTEST_LINE = 8  # a line has at least this many points
 LONGEST_BOUND = 1 << 20  # a bound is evaluated up to this many iterations
-LONGEST_RECURSION = 1 << 15  # the same for a bound that is computed step by step
+LONGEST_RECURSION = 1 << 15  # the limit for a bound that is computed step by step
 
 
 def ratio(values: np.ndarray, errors: np.ndarray, floor: np.ndarray) -> np.ndarray:
-    """bound/error at the points that were compared; NaN where rounding decides (verdict.compared)."""
+    """bound/error at the points that are compared; NaN where rounding decides (see `verdict.compared`)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(compared(errors, values, floor), values / errors, np.nan)
 
@@ -27,8 +27,8 @@ def ratio(values: np.ndarray, errors: np.ndarray, floor: np.ndarray) -> np.ndarr
 def rate(errors: np.ndarray, floor: np.ndarray) -> MeasuredRate | None:
     """The slope of log(error) on the longest line that ends where the floor is reached.
 
-    t counts from 1. Of the windows that end at the last clear point, the longest with R² ≥ `LINEAR`; if none has that,
-    the last third, where the fastest part of a curve is over.
+    t counts from 1. The line is the longest window with R² ≥ `LINEAR` among the windows that end at the last point
+    above the floor. If there is none, it is the last third of these points, which excludes a fast start.
     """
     clear = np.isfinite(errors) & (errors > floor)
     count = int(np.argmin(clear)) if not clear.all() else len(clear)
@@ -63,14 +63,14 @@ def first_below(values: np.ndarray, accuracies: Sequence[float] = ACCURACIES) ->
 
 
 def first_below_relative(values: np.ndarray, size: float) -> dict[float, int | None]:
-    """The same for the accuracies of `RELATIVE` in units of `size`; nothing if that is 0 or not finite."""
+    """`first_below` for the accuracies of `RELATIVE` in units of `size`; empty if `size` is 0 or not finite."""
     return first_below(values / size, RELATIVE) if 0 < size < np.inf else {}
 
 
 def follow(
     values_at: Callable[[np.ndarray], np.ndarray], longest: int = LONGEST_BOUND, least: float = ACCURACIES[-1]
 ) -> np.ndarray:
-    """A bound at t = 1, 2, …, `longest`, or until it is below `least` or falls no more."""
+    """Evaluate a bound at t = 1, 2, …, `longest`; stops early if the bound is below `least` or no longer falls."""
     pieces: list[np.ndarray] = []
     start, size = 1, 1024
     while start < longest:
@@ -87,7 +87,7 @@ def follow(
 
 
 def last_rate(values: np.ndarray) -> float | None:
-    """r of the a·t^p·r^t through three of the last points above the smallest accuracy; None where there are none."""
+    """The r of a curve a·t^p·r^t through three late points above the smallest accuracy; None if there are too few."""
     enough = np.flatnonzero(values > ACCURACIES[-1])
     last = min(int(enough[-1]) + 2, len(values)) if enough.size else len(values)
     if last < SHORTEST_LINE:

@@ -1,4 +1,4 @@
-"""Does the error stay below the bound, and what does that prove? A bound is only as good as its constants."""
+"""Verdicts: whether the error stays below a bound, and what this proves, given how the constants are known."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from boundcheck.side import Side
 
 
 class Verdict(str, Enum):
-    """Whether the error stays below a bound, and what that proves; ordered from good to bad.
+    """Whether the error stays below a bound, and what this proves; ordered from good to bad.
 
     Attributes
     ----------
     HOLDS : str
         "holds": the error is below the bound, and the constants are proved.
     HOLDS_PROBABLY : str
-        "holds with high probability": the same, with constants that are right with probability 1 − δ.
+        "holds with high probability": the error is below the bound, and the constants are right with probability 1 − δ.
     CONSISTENT : str
-        "consistent": the same, with constants that may be too small, so nothing is proved.
+        "consistent": the error is below the bound, but a constant may be too small, so nothing is proved.
     NOT_APPLICABLE : str
-        "not applicable": the theorem says nothing about this method on this problem.
+        "not applicable": the theorem does not apply to this method on this problem.
     INCONCLUSIVE : str
         "inconclusive": the error is above the bound, but a constant may be too small.
     VIOLATED_PROBABLY : str
@@ -42,12 +42,12 @@ class Verdict(str, Enum):
 
     @property
     def is_violation(self) -> bool:
-        """Is the error above the bound, for certain or with high probability?"""
+        """Whether the error is above the bound, for certain or with high probability."""
         return self in (Verdict.VIOLATED, Verdict.VIOLATED_PROBABLY)
 
 
-FORMULA_ROUNDING = 1e-9  # relative: a bound is a sum of products of a dozen numbers, each rounded once, and of q^t
-FINE = 1e-6  # of the error: rounding too small to show in the printed digits of bound/error
+FORMULA_ROUNDING = 1e-9  # relative: a bound is a sum of products of a dozen rounded numbers and of q^t
+FINE = 1e-6  # relative to the error: rounding that does not show in the printed digits of bound/error
 WHEN = {
     Side.EXACT: (Verdict.HOLDS, Verdict.VIOLATED),
     Side.UPPER: (Verdict.HOLDS, Verdict.VIOLATED),
@@ -57,7 +57,7 @@ WHEN = {
 
 
 def excess(errors: np.ndarray, values: np.ndarray, floor: np.ndarray) -> np.ndarray:
-    """Where the error is larger than the bound by more than rounding; never where the theorem says nothing (NaN)."""
+    """Where the error exceeds the bound by more than rounding; False where the theorem does not apply (NaN)."""
     larger: np.ndarray = errors > values * (1 + FORMULA_ROUNDING) + floor
     return larger
 
@@ -65,7 +65,7 @@ def excess(errors: np.ndarray, values: np.ndarray, floor: np.ndarray) -> np.ndar
 def compared(errors: np.ndarray, values: np.ndarray, floor: np.ndarray) -> np.ndarray:
     """Where bound/error is meaningful: the error is above the floor, and rounding does not decide which is larger.
 
-    An error above its bound by no more than the floor counts only where that is a millionth of it.
+    If the error exceeds the bound by no more than the floor, the floor must be at most a millionth of the error.
     """
     within = (errors > values * (1 + FORMULA_ROUNDING)) & ~excess(errors, values, floor) & (floor > FINE * errors)
     comparable: np.ndarray = (errors > floor) & ~within & ~np.isnan(values)
@@ -75,7 +75,7 @@ def compared(errors: np.ndarray, values: np.ndarray, floor: np.ndarray) -> np.nd
 def judge(
     errors: np.ndarray, values: np.ndarray, floor: np.ndarray, side: Side, *, certified: bool = True
 ) -> Verdict:  # fmt: skip
-    """The verdict over all t where the bound applies. Without a certified reference no bound counts as violated."""
+    """The verdict over all t at which the bound applies; without a certified reference it is never a violation."""
     if not np.isfinite(values).any():
         return Verdict.NOT_APPLICABLE
     verdict = WHEN[side][bool(excess(errors, values, floor).any())]

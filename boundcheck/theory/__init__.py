@@ -1,1 +1,1 @@
-"""What the papers prove: sympy, never torch. Start at `bounds/`, one theorem per file."""
+"""The theorems of the papers, in sympy; never imports torch. Start at `bounds/`, one theorem per file."""

@@ -1,4 +1,4 @@
-"""The inputs of one evaluation of a bound: gathered from where they come, resolved, and checked."""
+"""Gather, resolve and check the inputs of one evaluation of a bound."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LARGEST_INDEX = 2**53
 
 
 def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mapping[str, Any]) -> Call:
-    """Make an evaluation of a bound ready: gather what is given, resolve what is needed, check that it is there.
+    """Prepare one evaluation of a bound: gather the inputs, insert defaults, check that nothing is missing.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mappi
     constants : Constants or mapping from str
         The constants by name; a bare number counts as exact.
     given : mapping from str
-        Indices (t, k, K), observables, rates by name, and constants that replace those of `constants`. None is
-        the same as nothing.
+        Indices (t, k, K), observables, rates by name, and constants that replace those of `constants`. Values that
+        are None are ignored.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mappi
     AssumptionError
         If a constant violates an assumption of the theorem, such as q < 1.
     MissingConstantError
-        If something that the bound needs was not given.
+        If a symbol that the bound needs has no value.
     UnknownNameError
         For a name that is not a symbol of the theory or not a rate.
     """
@@ -66,7 +66,7 @@ def prepare(bound: Bound, constants: Constants | Mapping[str, Any], given: Mappi
 
 @dataclass(frozen=True)
 class Inputs:
-    """What was given for one evaluation, by what it is."""
+    """The inputs of one evaluation, by type."""
 
     constants: Constants
     arrays: Mapping[str, np.ndarray]  # indices and observables
@@ -74,12 +74,12 @@ class Inputs:
 
     @property
     def names(self) -> frozenset[str]:
-        """The symbols that have a number."""
+        """The names of the symbols that have a value."""
         return frozenset(self.constants) | frozenset(self.arrays)
 
 
 def gather(bound: Bound, constants: Constants | Mapping[str, Any], given: Mapping[str, Any]) -> Inputs:
-    """Sort what is given into constants, numbers and rates, each converted to its type."""
+    """Sort the inputs into constants, numbers and rates, and convert each to its type."""
     constants = as_constants(constants)
     given = known_symbols(given)
     by_rate_name = {name: value for name, value in given.items() if _is_rate(name, value)}
@@ -102,7 +102,7 @@ def as_constants(constants: Any) -> Constants:
 
 
 def known_symbols(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given without the None among it, if every name is a symbol."""
+    """The inputs that are not None; raises UnknownNameError if a name is not a symbol."""
     present = {name: value for name, value in given.items() if value is not None}
     for name in present:
         if name not in QUANTITIES:
@@ -115,7 +115,7 @@ def _is_rate(name: str, value: Any) -> bool:
 
 
 def rates_by_name(bound: Bound, named: Mapping[str, str | Rate]) -> tuple[Rate, ...]:
-    """The rates that stand for ρ and σ, if the bound is one in the Euclidean norm."""
+    """The rates that replace ρ and σ; raises InputError if the bound is not in the Euclidean norm."""
     rates = tuple(
         rate(value if isinstance(value, str) else value.name, QUANTITIES[name].symbol) for name, value in named.items()
     )
@@ -135,7 +135,7 @@ def _real_array(value: Any) -> np.ndarray:
 
 
 def count(name: str, value: Any, low: int = 0, holds: str = "it") -> np.ndarray:
-    """`value` as an array of whole numbers from `low` on."""
+    """`value` as an array of whole numbers that are at least `low`."""
     try:
         array = _real_array(value)
     except (TypeError, ValueError, OverflowError):
@@ -170,16 +170,16 @@ def _observable(name: str, value: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Resolved:
-    """What the evaluation computes, and from what."""
+    """The expression to evaluate, and its inputs."""
 
-    expression: sp.Expr  # with a default for every symbol that was not given
-    names: tuple[str, ...]  # of the symbols that need a number
-    arrays: Mapping[str, np.ndarray]  # what was given, with k = t where k is needed and was not
+    expression: sp.Expr  # every symbol without a value is replaced by its default
+    names: tuple[str, ...]  # the symbols that need a value
+    arrays: Mapping[str, np.ndarray]  # the given arrays, and k = t if k is needed and not given
     used: tuple[Constant, ...]  # the constants among `names`
 
 
 def resolve(bound: Bound, inputs: Inputs) -> Resolved:
-    """Put defaults and rates into the formula, and find where its symbols come from."""
+    """Insert defaults and rates into the formula, and collect the values of its symbols."""
     refuse_state(bound, inputs.names)
     expression = bound.resolved(inputs.names, inputs.rates)
     names = needed_names(bound, expression, inputs.rates, inputs.names)
@@ -193,7 +193,7 @@ def resolve(bound: Bound, inputs: Inputs) -> Resolved:
 def needed_names(
     bound: Bound, expression: sp.Expr, rates: tuple[Rate, ...], available: frozenset[str] = frozenset()
 ) -> tuple[str, ...]:
-    """The symbols that need a number: those of the expression, of the conditions, and of the recursion."""
+    """The symbols that need a value: the symbols of the expression, of the conditions, and of the recursion."""
     needed = symbols_of(expression) | bound.needed_by_conditions(available, rates)
     if bound.recursion:
         needed = (needed | bound.recursion.free_symbols) - set(bound.recursion.state)
@@ -202,7 +202,7 @@ def needed_names(
 
 
 def refuse_state(bound: Bound, names: frozenset[str]) -> None:
-    """Raise InputError for a number that the recursion of the bound computes."""
+    """Raise InputError if a value is given for a symbol that the recursion of the bound computes."""
     for symbol in bound.recursion.state if bound.recursion else ():
         if symbol.name in names:
             raise InputError(f"{bound.name} computes {symbol.name} by its recursion; leave {symbol.name} out")
@@ -212,7 +212,7 @@ def refuse_state(bound: Bound, names: frozenset[str]) -> None:
 
 
 def check(bound: Bound, inputs: Inputs, resolved: Resolved) -> dict[str, np.ndarray]:
-    """All numbers of the evaluation by name, if every constant is in its domain, none is missing and shapes fit."""
+    """Check domains, completeness and shapes, and return all arrays of the evaluation by name."""
     for constant in resolved.used:
         QUANTITIES[constant.name].check(constant.value, constant.side)
     arrays = {**resolved.arrays, **{c.name: _constant(bound, c) for c in resolved.used}}
@@ -227,7 +227,7 @@ def _constant(bound: Bound, constant: Constant) -> np.ndarray:
 
 
 def refuse_shapes(bound: Bound, arrays: Mapping[str, np.ndarray]) -> None:
-    """Raise InputError for arrays that do not broadcast, or that a recursion cannot take."""
+    """Raise InputError if the arrays do not broadcast, or if a recursion cannot take them."""
     shapes = {name: array.shape for name, array in arrays.items() if array.ndim}
     try:
         np.broadcast_shapes(*shapes.values())

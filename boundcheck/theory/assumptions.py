@@ -1,4 +1,4 @@
-"""The assumptions of the theorems as data: statement, LaTeX label, constants it introduces, and what checks it."""
+"""The assumptions of the theorems as data: statement, LaTeX label, constants, and how to check them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Assumption:
-    """`key` is the paper's number, such as "1(iii)", or a word for the assumptions of our own statements."""
+    """An assumption; `key` is its number in the paper, such as "1(iii)", or a word for assumptions of our own."""
 
     key: str
     statement: str
@@ -117,7 +117,7 @@ SPECTRUM = Assumption(
     "∂₁Φ(·,λ) is one symmetric matrix, I−∂₁Φ definite, its eigenvectors and eigenvalues known; step sizes frozen",
     "",
     (),
-    "a constant Hessian of at most 2000 unknowns, so that its eigenvectors can be computed",
+    "a constant Hessian of at most 2000 unknowns, whose eigenvectors can be computed",
 )
 GRADIENT_STEP = Assumption(
     "gradient step",
@@ -186,7 +186,7 @@ JI_SMOOTH = Assumption(
     "closed form",
 )
 
-# Grazzi, Pontil, Salzo 2021. Its letters get the year: "1(iii)" and the like are the numbers of the paper of 2020.
+# Grazzi, Pontil, Salzo 2021. Keys of this paper begin with the year; "1(iii)" etc. are numbers of the paper of 2020.
 STOCHASTIC_A = Assumption(
     "2021 A",
     "Φ(·,λ) is a contraction with constant q, ∂₁Φ, ∂₂Φ, ∇₁E, ∇₂E are Lipschitz, and ‖∇₁E‖ ≤ L_E, on a ball around w* "
@@ -207,7 +207,7 @@ STOCHASTIC_C = Assumption(
     "E‖w_t−w*‖² ≤ ρ_t, and E‖v_k−v(w)‖² ≤ σ_k for the linear system at every w of the ball",
     "",
     ("mse_w", "mse_v"),
-    "ρ_t and σ_k are bounds of this catalogue with the steps that were used; what is measured is an estimate",
+    "ρ_t and σ_k are bounds of this catalogue with the steps that were used; measured values are estimates",
 )
 INDEPENDENT = Assumption(
     "independent",

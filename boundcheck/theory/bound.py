@@ -1,4 +1,4 @@
-"""A theorem as an object: formula, assumptions, reference, and what can be computed from them."""
+"""A theorem as an object: its formula, assumptions and reference, with methods that evaluate and print it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Bound:
     Attributes
     ----------
     name : str
-        Its name in the catalogue, such as "aid-fp".
+        The name in the catalogue, such as "aid-fp".
     title : str
         The bound in words.
     reference : Citation
@@ -56,30 +56,30 @@ class Bound:
     bounds : sympy.Symbol
         The quantity that is bounded; by default the error of the hypergradient.
     methods : tuple of str
-        The methods that the theorem is about; none by default.
+        The methods to which the theorem applies; none by default.
     where : mapping from sympy.Symbol to sympy.Expr
         The shorthand of the formula: c₁, c₂ and c₃ by default.
     defaults : mapping from sympy.Symbol to sympy.Expr
         The default of a symbol that is not given: the rate ρ(t) = q^t, or the bound that the proof uses for a quantity
         that was not measured.
     conditions : tuple of Condition
-        Inequalities without which the theorem says nothing.
+        Inequalities that the theorem requires.
     recursion : Recursion or None
-        How the bound is computed step by step, if it is.
+        The recursion over t that computes the bound; None if the formula is closed.
     shape : Hump, Split or None
-        The form of the bound, where t and k can be found in closed form.
+        The form of the bound, if t and k can be found in closed form.
     chain : Chain or None
         The proof, if it is encoded.
     t_min : int
         The least t for which the theorem holds; 0 by default.
     takes_rates : bool
-        Whether rates can be given by name, which are Euclidean; True by default.
+        Whether rates can be given by name; True by default. Named rates are in the Euclidean norm.
     solver_rate : Rate or None
-        σ(k), where the formula has it written out, so that the proof can be followed in numbers.
+        σ(k), if the formula contains it written out; traces of the proof need it.
     only_k : int or None
-        The one k (or K) that the theorem is about; None if it holds for every k.
+        The only k (or K) for which the theorem holds; None if it holds for every k.
     not_run : str
-        Why no method of `check` is the one that the theorem is about; empty if one is.
+        Why `check` runs no method to which the theorem applies; empty if it does.
     """
 
     name: str
@@ -106,11 +106,11 @@ class Bound:
 
     @cached_property
     def primitive(self) -> sp.Expr:
-        """The formula in the primitive constants, in the form that evaluates without cancellation."""
+        """The formula in the primitive constants, written so that its evaluation does not cancel."""
         return self.expand(self.formula)
 
     def expand(self, expression: sp.Expr) -> sp.Expr:
-        """An expression with the shorthand of `where` written out.
+        """Replace the shorthand of `where` by its definition.
 
         Parameters
         ----------
@@ -131,12 +131,12 @@ class Bound:
 
     @cached_property
     def in_coefficients(self) -> sp.Expr | None:
-        """The right-hand side in c₁, c₂, c₃, where the paper states it so; None otherwise."""
+        """The right-hand side in c₁, c₂, c₃, if the paper states it in them; None otherwise."""
         return self.formula.doit() if self.formula.free_symbols & COEFFICIENTS.keys() else None
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:
-        """The names that have to be given when nothing optional is."""
+        """The names of the required symbols, if nothing optional is given."""
         needed = set(self.resolved().free_symbols) | self.in_conditions
         if self.recursion:
             needed = (needed | self.recursion.free_symbols | {t}) - set(self.recursion.state)
@@ -152,33 +152,33 @@ class Bound:
 
     @property
     def stochastic(self) -> bool:
-        """Whether it bounds a mean over the draws of a stochastic method, such as E‖∇̂f−∇f‖²."""
+        """Whether the theorem bounds a mean over the draws of a stochastic method, such as E‖∇̂f−∇f‖²."""
         return self.bounds in MEANS
 
     @property
     def shrinks(self) -> bool:
-        """Whether it takes the values of constants on smaller balls, `Constant.on_smaller`, where they are known.
+        """Whether the bound uses the values of constants on smaller balls (`Constant.on_smaller`) if they are known.
 
-        Generated code and the sliders of a page have one value for each constant, and so one ball for all radii.
+        Generated code and the sliders of the page have one value for each constant, and so one ball for all radii.
         """
         return self.recursion is not None and self.recursion.shrinking is not None
 
     @cached_property
     def in_conditions(self) -> frozenset[sp.Symbol]:
-        """The symbols that have to be known to tell whether the theorem applies, when nothing optional is given."""
+        """The symbols that the conditions of the theorem need, if nothing optional is given."""
         return self.needed_by_conditions()
 
     def needed_by_conditions(
         self, available: frozenset[str] = frozenset(), rates: tuple[Rate, ...] = ()
     ) -> frozenset[sp.Symbol]:
-        """The symbols that have to be known to tell whether the theorem applies.
+        """The symbols that the conditions of the theorem need.
 
         Parameters
         ----------
         available : frozenset of str
             The names that will be given; they keep their symbols.
         rates : tuple of Rate
-            Rates to put in, such as that of heavy ball; none by default.
+            Rates to insert, such as the rate of heavy ball; none by default.
 
         Returns
         -------
@@ -196,17 +196,17 @@ class Bound:
         available : frozenset of str
             The names that will be given; they keep their symbols.
         rates : tuple of Rate
-            Rates to put in, such as that of heavy ball; none by default.
+            Rates to insert, such as the rate of heavy ball; none by default.
 
         Returns
         -------
         sympy.Expr
-            The expression in what is available.
+            The expression in the available symbols.
         """
         return self.substitute(self.primitive, available, rates)
 
     def substitute(self, expression: sp.Expr, available: frozenset[str], rates: tuple[Rate, ...] = ()) -> sp.Expr:
-        """An expression with rates put in, and a default for every symbol that will not be given.
+        """Insert rates into an expression, and a default for every symbol that will not be given.
 
         Parameters
         ----------
@@ -215,12 +215,12 @@ class Bound:
         available : frozenset of str
             The names that will be given; they keep their symbols.
         rates : tuple of Rate
-            Rates to put in, such as that of heavy ball; none by default.
+            Rates to insert, such as the rate of heavy ball; none by default.
 
         Returns
         -------
         sympy.Expr
-            The expression in what is available.
+            The expression in the available symbols.
         """
         defaults = {**self.defaults, **{rate.stands_for: self.expand(rate.expression) for rate in rates}}
         return insert_defaults(
@@ -231,8 +231,8 @@ class Bound:
     def kind(self) -> BoundKind:
         """When the bound can be computed: "a priori", "a priori, from the spectrum", "a posteriori" or "enclosure".
 
-        "a priori" is before a run; it may need what is known at w* alone: W, g*, r_0. "a priori, from the spectrum"
-        needs all eigenvectors of ∂₁Φ, "a posteriori" needs the run, and "enclosure" a better solution.
+        "a priori" bounds are known before a run; they may need constants at w*: W, g*, r_0. "a priori, from the
+        spectrum" needs all eigenvectors of ∂₁Φ, "a posteriori" needs the run, and "enclosure" needs a better solution.
         """
         if gap_t in self.primitive.free_symbols:
             return BoundKind.ENCLOSURE
@@ -243,7 +243,7 @@ class Bound:
         return BoundKind.A_POSTERIORI if observed else BoundKind.A_PRIORI
 
     def mentions(self, symbol: sp.Symbol) -> bool:
-        """Whether a symbol stands in the formula, or in what may be put for one of its symbols.
+        """Whether a symbol occurs in the formula or in a default of one of its symbols.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class Bound:
         Returns
         -------
         bool
-            True if it does.
+            True if the symbol occurs.
         """
         return symbol in self._mentioned
 
@@ -272,7 +272,7 @@ class Bound:
         Returns
         -------
         int
-            +1 if the bound grows with it, −1 if it falls, 0 if it is not monotone in it.
+            +1 if the bound grows with the symbol, −1 if it falls, 0 if it is not monotone in the symbol.
         """
         return QUANTITIES[name].direction
 
@@ -290,16 +290,16 @@ class Bound:
         Parameters
         ----------
         constants : Constants, or mapping from str to float or Constant
-            The constants by name. Bare numbers count as exact. Those that the bound does not need are ignored.
+            The constants by name. Bare numbers count as exact. Constants that the bound does not need are ignored.
         t : int or array of int, optional
-            The lower-level steps; needed where the bound has a t.
+            The lower-level steps; required if the bound depends on t.
         k : int or array of int, optional
             The steps of the linear solver; `t` by default. t, k and the other arrays broadcast.
         rigorous : bool
             Whether to compute in interval arithmetic and round up; False by default.
         **given : float, array, str or Constant
-            What else is known: measured observables (``r_t=…``), a truncation (``K=…``), and rates by name
-            (``rho="heavy-ball"``). `symbols` has the names that have to be given.
+            Further inputs: measured observables (``r_t=…``), a truncation (``K=…``), and rates by name
+            (``rho="heavy-ball"``). `symbols` lists the required names.
 
         Returns
         -------
@@ -339,14 +339,14 @@ class Bound:
     ) -> Iterations:
         """Find the smallest t, or the cheapest pair (t, k), at which the bound is at most an accuracy.
 
-        A bound that takes ρ_t and σ_k, such as "sid-orthogonal", needs the steps of the iterations that have them. Then
-        it is the smallest t = k, with ρ and σ the smaller of the recursions of "stochastic-recursive" and "sgd-convex"
-        along these steps. Theorems 4.1 and 4.2 have no smaller ones with the σ₁ and σ₂ that V*, m₁ and q give.
+        A bound that takes ρ_t and σ_k, such as "sid-orthogonal", needs the steps of both iterations. The result is then
+        the smallest t = k. ρ and σ are each the smaller of the recursions of "stochastic-recursive" and "sgd-convex"
+        along these steps. With the σ₁ and σ₂ that follow from V*, m₁ and q, Theorems 4.1 and 4.2 give no smaller ones.
 
         Parameters
         ----------
         constants : Constants, or mapping from str to float or Constant
-            The constants by name. Bare numbers count as exact. Those that the bound does not need are ignored.
+            The constants by name. Bare numbers count as exact. Constants that the bound does not need are ignored.
         eps : float
             The accuracy, at least 1e-300.
         cost_t : float
@@ -354,12 +354,12 @@ class Bound:
         cost_k : float
             The cost of a step of the linear solver, positive; 1 by default.
         steps : StepSchedule, optional
-            The steps for w, where the bound takes ρ_t and σ_k.
+            The steps for w, if the bound takes ρ_t and σ_k.
         steps_v : StepSchedule, optional
             The steps for v; `steps` by default.
         **given : float, array, str or Constant
-            What else is known: measured observables (``r_t=…``), a truncation (``K=…``), and rates by name
-            (``rho="heavy-ball"``). `symbols` has the names that have to be given.
+            Further inputs: measured observables (``r_t=…``), a truncation (``K=…``), and rates by name
+            (``rho="heavy-ball"``). `symbols` lists the required names.
 
         Returns
         -------
@@ -373,7 +373,7 @@ class Bound:
         UnknownNameError
             If there is no such symbol or rate.
         InputError
-            If a value is out of its range, if the bound has no t or k, or if no t and k bring it to `eps`.
+            If a value is out of its range, if the bound has no t or k, or if it is above `eps` for all t and k.
         AssumptionError
             If an assumption of the theorem fails for these values, such as q < 1.
 
@@ -400,18 +400,18 @@ class Bound:
         Parameters
         ----------
         constants : Constants, or mapping from str to float or Constant
-            The constants by name. Bare numbers count as exact. Those that the bound does not need are ignored.
+            The constants by name. Bare numbers count as exact. Constants that the bound does not need are ignored.
         t : int or array of int, optional
             The lower-level steps.
         k : int or array of int, optional
             The steps of the linear solver; `t` by default.
         given : mapping from str to object
-            What else is known, as for `evaluate`; nothing by default.
+            Further inputs, as for `evaluate`; none by default.
 
         Returns
         -------
         Call
-            The evaluation, to be computed by its `values()`.
+            The evaluation; its `values()` computes the bound.
 
         Raises
         ------
@@ -428,12 +428,12 @@ class Bound:
         return prepare(self, constants, {"t": t, "k": k, **given})
 
     def proof(self, given: frozenset[str]) -> Chain | None:
-        """The proof of the bound as it is evaluated, with its defaults as last links.
+        """The proof of the bound as it is evaluated; the last links insert the defaults.
 
         Parameters
         ----------
         given : frozenset of str
-            The names of what is known.
+            The names of the symbols that have a value.
 
         Returns
         -------
@@ -448,7 +448,7 @@ class Bound:
         Parameters
         ----------
         coefficients : bool
-            Whether to keep the shorthand c₁, c₂, c₃ and define it, as by default, or to write it out.
+            Whether to keep the shorthand c₁, c₂, c₃ and append its definition (the default), or to write it out.
 
         Returns
         -------
@@ -458,7 +458,7 @@ class Bound:
         return typeset.latex(self, coefficients=coefficients)
 
     def python(self) -> str:
-        """The bound as a standalone Python function, which needs only the standard library.
+        """The bound as a standalone Python function that needs only the standard library.
 
         Returns
         -------

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Call:
-    """A bound with checked inputs: arrays by name, and the constants among them with their sides."""
+    """A bound with checked inputs: `arrays` by name, and in `used` the constants among them with their sides."""
 
     bound: Bound
     expression: sp.Expr
@@ -35,7 +35,7 @@ class Call:
     rates: tuple[Rate, ...]
 
     def with_constants(self, constants: Constants) -> Call:
-        """The same evaluation at other constants of the same names."""
+        """The same evaluation with other values of the same constants."""
         refuse_missing(self.bound, [c.name for c in self.used if c.name not in constants], constants)
         used = tuple(constants[constant.name] for constant in self.used)
         for constant in used:
@@ -44,20 +44,20 @@ class Call:
         return replace(self, arrays=MappingProxyType({**self.arrays, **numbers}), used=used)
 
     def values(self, *, rigorous: bool = False, check: bool = True) -> BoundValues:
-        """The values with their side; `check=False` leaves out the conditions of the theorem."""
+        """The values with their side; `check=False` does not check the conditions of the theorem."""
         if check:
             self.check_conditions()
         compute = evaluate_upwards if rigorous else evaluate
         needed = {symbol.name for symbol in symbols_of(self.expression)}
         arrays = dict(self.arrays)
         arrays |= self.state(rigorous=rigorous)
-        # every index is kept, so that the shape of t and k is the shape of the answer
+        # keep every index: the result has the shape of t and k
         arrays = {name: array for name, array in arrays.items() if name in needed or name in INDEX_NAMES}
         side = combine((constant, self.bound.direction(constant.name)) for constant in self.used)
         return BoundValues(compute(self.expression, arrays), side.side, side.delta, side.weakest, rigorous)
 
     def state(self, *, rigorous: bool = False) -> dict[str, np.ndarray]:
-        """What the recursion of the bound gives at every t, with the constants that hold there; nothing without one."""
+        """The state of the recursion at every t, with the constants that hold there; empty without a recursion."""
         recursion = self.bound.recursion
         if recursion is None:
             return {}
@@ -65,7 +65,7 @@ class Call:
         return recursion.run(self.arrays, rigorous=rigorous, tables=tables)
 
     def satisfied(self, number: int) -> np.ndarray:
-        """Where the condition of this number in the theorem holds."""
+        """Whether the condition with this number holds, at each point."""
         condition = self.bound.conditions[number]
         left, right = (self._side(expression) for expression in (condition.left, condition.right))
         return left < right if condition.strict else left <= right
@@ -78,8 +78,8 @@ class Call:
                 raise AssumptionError(self._failure(condition, failing))
 
     def _failure(self, condition: Condition, failing: np.ndarray) -> str:
-        """What fails at the first of these points, and what to do."""
-        never = failing.size > 1 and bool(failing.all())  # then the last t says most
+        """The message about the first point where a condition fails: values and remedy."""
+        never = failing.size > 1 and bool(failing.all())  # then report the last t
         point = tuple(np.argwhere(failing)[-1 if never else 0])
         left, right = (
             np.atleast_1d(np.broadcast_to(self._side(side), failing.shape))[point]
@@ -94,7 +94,7 @@ class Call:
         return f"{self.bound.name}: {condition.left} = {left:g} {sign} {limit}{where}; {condition.remedy}"
 
     def _varies(self, condition: Condition) -> bool:
-        """Whether a condition has other numbers at other points; t itself is in its message already."""
+        """Whether a condition has different values at different points. The message contains t itself already."""
         known = frozenset(self.arrays)
         sides = (self.bound.substitute(x, known, self.rates) for x in (condition.left, condition.right))
         names = {symbol.name for side in sides for symbol in symbols_of(side)}
@@ -106,7 +106,7 @@ class Call:
 
 
 def refuse_missing(bound: Bound, missing: list[str], constants: Constants) -> None:
-    """Raise MissingConstantError that names all of `missing` with their meaning."""
+    """Raise MissingConstantError with the names and meanings of all missing symbols, if there are any."""
     if not missing:
         return
     listed = ", ".join(f"{name} ({QUANTITIES[name].meaning})" for name in missing)

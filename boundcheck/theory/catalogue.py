@@ -1,4 +1,4 @@
-"""The catalogue: every file in `bounds/` is a theorem, found by its file name and imported when asked for."""
+"""The catalogue of theorems: every file in `bounds/` is one, listed by its file name and imported on first access."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ class Catalogue(Mapping[str, "Bound"]):
 
 
 bounds = Catalogue()
-"""Every theorem by its name: a mapping, `bounds["itd"]`."""
+"""The mapping of names to theorems, as in `bounds["itd"]`."""

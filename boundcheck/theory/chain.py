@@ -1,8 +1,8 @@
 """A proof as an ordered list of inequalities, from the measured error to the bound.
 
-Each link replaces one measured quantity by what the proof puts in its place, so the product of the slacks
-value_i / value_{i−1} is bound / error. On a concrete problem the slacks say where the proof is loose; a slack
-below 1 names the assumption or constant that is wrong.
+Each link replaces one measured quantity by its bound in the proof, so the product of the slacks
+value_i / value_{i−1} is bound / error. On a concrete problem the slacks show where the proof is loose. A slack
+below 1 shows which assumption or constant is wrong.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Link:
     Attributes
     ----------
     name : str
-        Its name in traces.
+        The name in traces.
     formula : sympy.Expr
-        Its right-hand side.
+        The right-hand side.
     because : str
-        What justifies it.
+        The justification.
     uses : tuple of str
-        The constants that it brings in, which can be wrong.
+        The constants that this inequality introduces; a wrong one makes it fail.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Link:
 
 @dataclass(frozen=True)
 class ChainValues:
-    """A chain on numbers: `values[i]` after link i, `slacks[i] = values[i] / values[i−1]`, `slacks[0] = 1`."""
+    """An evaluated chain: `values[i]` after link i, `slacks[i] = values[i] / values[i−1]`, `slacks[0] = 1`."""
 
     links: tuple[Link, ...]
     values: np.ndarray
@@ -86,7 +86,7 @@ class Chain:
 
     @classmethod
     def from_measured(cls, symbol: sp.Symbol) -> Chain:
-        """The start of every proof: a quantity that is measured.
+        """Start a proof with a measured quantity.
 
         Parameters
         ----------
@@ -96,23 +96,23 @@ class Chain:
         Returns
         -------
         Chain
-            With one link.
+            A chain with one link.
         """
         return cls((Link("measured", symbol, QUANTITIES[symbol.name].meaning),))
 
     def to(self, name: str, formula: sp.Expr, because: str, uses: tuple[str, ...] = ()) -> Chain:
-        """One more link, to a new formula.
+        """Add a link with a new formula.
 
         Parameters
         ----------
         name : str
             The name of the link.
         formula : sympy.Expr
-            Its right-hand side.
+            The right-hand side.
         because : str
-            What justifies it.
+            The justification.
         uses : tuple of str
-            The constants that it brings in; none by default.
+            The constants that the link introduces; none by default.
 
         Returns
         -------
@@ -124,18 +124,18 @@ class Chain:
     def replacing(
         self, name: str, replacements: Mapping[sp.Symbol, sp.Expr], because: str, uses: tuple[str, ...] = ()
     ) -> Chain:
-        """One more link: symbols of the last formula by what the proof puts in their place.
+        """Add a link that replaces symbols of the last formula by their bounds.
 
         Parameters
         ----------
         name : str
             The name of the link.
         replacements : mapping from sympy.Symbol to sympy.Expr
-            What stands for each symbol.
+            The bound on each symbol.
         because : str
-            What justifies it.
+            The justification.
         uses : tuple of str
-            The constants that it brings in; none by default.
+            The constants that the link introduces; none by default.
 
         Returns
         -------
@@ -145,7 +145,7 @@ class Chain:
         return self.to(name, self.links[-1].formula.subs(replacements, simultaneous=True), because, uses)
 
     def with_lipschitz_derivatives(self) -> Chain:
-        """One more link: every difference between w_t and w* by its constant times r_t.
+        """Add a link that bounds every difference between values at w_t and at w* by a Lipschitz constant times r_t.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class Chain:
         )
 
     def with_gradient_near_solution(self) -> Chain:
-        """One more link: ‖∇₁E(w_t)‖ by its value at w* and r_t.
+        """Add a link that bounds ‖∇₁E(w_t)‖ by its value at w* and r_t.
 
         Returns
         -------
@@ -170,7 +170,7 @@ class Chain:
         return self.replacing("∇₁E near w*", {g_t: g_star + eta_1 * r_t}, "Assumption 1(iv)", ("g_star", "eta_1"))
 
     def with_paper_constants(self) -> Chain:
-        """The three links with which the proofs of ITD and AID-FP end.
+        """Add the last three links of the proofs of ITD and AID-FP.
 
         Returns
         -------
@@ -184,9 +184,9 @@ class Chain:
         )
 
     def with_gradient_step(self) -> Chain:
-        """The end of the same proofs for Φ = w − α(λ)∇₁ℓ, `appB`.
+        """Add the last links of these proofs for Φ = w − α(λ)∇₁ℓ, `appB`.
 
-        The constants take the forms that they have for a gradient step, and L_Φ is needed at w* alone.
+        The constants are those of a gradient step, and L_Φ is needed at w* only.
 
         Returns
         -------
@@ -202,17 +202,17 @@ class Chain:
         )
 
     def specialised(self, forms: Mapping[sp.Expr, sp.Expr]) -> Chain:
-        """The same proof with other forms of its constants in every link.
+        """Replace constants in every link.
 
         Parameters
         ----------
         forms : mapping from sympy.Expr to sympy.Expr
-            What stands for each constant.
+            The expression that replaces each constant.
 
         Returns
         -------
         Chain
-            As many links.
+            A chain with the same number of links.
         """
         made_of = {str(x): tuple(sorted(s.name for s in form.free_symbols)) for x, form in forms.items()}
 
@@ -229,17 +229,17 @@ class Chain:
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:
-        """The names a chain needs, in the order of the vocabulary."""
+        """The names of all symbols of the chain, in the order of the vocabulary."""
         needed = {symbol.name for formula in self.formulas for symbol in formula.free_symbols}
         return tuple(name for name in QUANTITIES if name in needed)
 
     @property
     def observables(self) -> tuple[str, ...]:
-        """What has to be measured on a run."""
+        """The names of the quantities that have to be measured on a run."""
         return tuple(name for name in self.symbols if QUANTITIES[name].kind == "observable")
 
     def evaluate(self, values: Mapping[str, np.ndarray | float]) -> ChainValues:
-        """Every link at numbers.
+        """Evaluate every link.
 
         Parameters
         ----------

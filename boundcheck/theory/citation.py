@@ -1,4 +1,4 @@
-"""Where a statement comes from: a paper, the LaTeX label that is its stable key, and its printed number."""
+"""The source of a statement: a paper, the LaTeX label (a stable key), and the printed number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python and JavaScript, generated from a bound's formula, so that all forms agree."""
+"""Generate Python and JavaScript functions from the formula of a bound."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _javascript_printer() -> JavascriptCodePrinter:
 
 
 def javascript_conditions(bound: Bound) -> str:
-    """Does each condition of the theorem hold? A JavaScript function of the same arguments, with an array."""
+    """A JavaScript function of the same arguments that returns an array: whether each condition holds."""
     printer = _javascript_printer()
     tests = []
     for condition in bound.conditions:

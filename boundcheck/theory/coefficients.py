@@ -1,4 +1,4 @@
-"""c₁, c₂, c₃ of Theorem `boundSolver`, and what they become for gradient descent (`appB`). The only copy."""
+"""The only copy of c₁, c₂, c₃ of Theorem `boundSolver`, and their constants for gradient descent (`appB`)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from boundcheck.theory.symbols import (
     q_P,
 )
 
-# ‖w'‖ with the constant of the paper: the supremum over the ball in place of ‖∂₂Φ(w*)‖
+# ‖w'‖ with the constant of the paper: the supremum over the ball instead of ‖∂₂Φ(w*)‖
 W_PAPER = W_BOUND.subs(L_Phi_star, L_Phi)
 
 COEFFICIENTS: Mapping[sp.Symbol, sp.Expr] = MappingProxyType(
@@ -50,7 +50,7 @@ COEFFICIENTS: Mapping[sp.Symbol, sp.Expr] = MappingProxyType(
     }
 )
 
-# Φ(w,λ) = w − α(λ)∇₁ℓ(w,λ), appendix B: what stands for q, 1−q, ν₁, ν₂ and L_Φ (at w*, see errata 1).
+# Φ(w,λ) = w − α(λ)∇₁ℓ(w,λ), appendix B: the values of q, 1−q, ν₁, ν₂ and L_Φ (at w*, see errata 1).
 GRADIENT_DESCENT: Mapping[sp.Symbol, sp.Expr] = MappingProxyType(
     {
         q: sp.Max(1 - alpha * mu, alpha * L - 1),

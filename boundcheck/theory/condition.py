@@ -9,16 +9,16 @@ import sympy as sp
 
 @dataclass(frozen=True)
 class Condition:
-    """An inequality without which a theorem says nothing.
+    """An inequality `left` ≤ `right` that a theorem requires.
 
     Attributes
     ----------
     left : sympy.Expr
-        Its left-hand side, at most `right`.
+        The left-hand side.
     right : sympy.Expr
-        Its right-hand side.
+        The right-hand side.
     remedy : str
-        What to do where it fails.
+        What to do if the inequality fails.
     strict : bool
         Whether `left` has to be less than `right`; False by default.
     """

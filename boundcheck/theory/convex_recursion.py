@@ -1,6 +1,6 @@
-"""A bound on E‖w_i−w*‖² along any steps of gradient descent, where the noise is large only where ℓ is curved.
+"""A bound on E‖w_i−w*‖² along any steps of gradient descent, if the noise is large only where ℓ is curved.
 
-The recursion is that of the bound `sgd-convex`, whose formula has a constant step; a test compares the two.
+The bound `sgd-convex` has the same recursion with a constant step; a test compares the two.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from boundcheck.errors import AssumptionError, InputError
 from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.symbols import QUANTITIES
 
-# 16u of the value covers sums and products of numbers that are not negative, and 64u of ρ covers 1−ηαμ and what is
-# subtracted: see docs/proofs.md. It is least sure where the maximum is, and an error there counts by its square.
+# 16u times the value covers the rounding of sums and products of nonnegative numbers, and 64u times ρ covers 1−ηαμ and
+# the subtraction: see docs/proofs.md. The maximiser is the least accurate number, but its error enters squared.
 UP = 1 + 16 * 2.0**-53
 UP_OF_RHO = 64 * 2.0**-53
-SMALLEST = 1e-290  # what may have underflowed is far below
+SMALLEST = 1e-290  # far above everything that may have underflowed
 STEEPEST = 2 - 1e-6
 
 
@@ -100,14 +100,14 @@ class ConvexDescent:
         Parameters
         ----------
         rho : ndarray
-            At least E‖w_i−w*‖².
+            Upper bounds on E‖w_i−w*‖².
         eta : ndarray
             The steps.
 
         Returns
         -------
         ndarray
-            At least E‖w_{i+1}−w*‖², but for rounding.
+            Upper bounds on E‖w_{i+1}−w*‖², up to rounding.
         """
         left = 2 - eta * self.steep
         least = self.least * rho
@@ -118,44 +118,44 @@ class ConvexDescent:
         return np.where(left >= 2 - STEEPEST, value, np.inf)
 
     def after_one(self, rho: float, eta: float) -> float:
-        """The same for one ρ and one η with ηα(μ+L+L̂) < 2, many times as fast.
+        """The same as `after` for one ρ and one η with ηα(μ+L+L̂) < 2, many times faster.
 
         Parameters
         ----------
         rho : float
-            At least E‖w_i−w*‖².
+            An upper bound on E‖w_i−w*‖².
         eta : float
             The step.
 
         Returns
         -------
         float
-            At least E‖w_{i+1}−w*‖², but for rounding.
+            An upper bound on E‖w_{i+1}−w*‖², up to rounding.
         """
         above = self.above(rho, eta)
         noise = eta * (math.sqrt(self.noisy * (self.least * rho + above)) + math.sqrt(self.V_star))
         return (1 - eta * self.weak) ** 2 * rho + noise * noise - eta * (2 - eta * self.both) * above
 
     def above(self, rho: float, eta: float) -> float:
-        """By how much α⟨∇₁ℓ(w), w−w*⟩ exceeds αμρ in the mean where the next ρ is largest.
+        """The mean of α⟨∇₁ℓ(w), w−w*⟩ minus αμρ at the maximum of the next ρ.
 
         Parameters
         ----------
         rho : float
-            At least E‖w_i−w*‖².
+            An upper bound on E‖w_i−w*‖².
         eta : float
             The step.
 
         Returns
         -------
         float
-            From 0 to α(L−μ)ρ.
+            A number from 0 to α(L−μ)ρ.
         """
         worst = self.noisy * self.V_star * (eta / (2 - eta * self.steep)) ** 2
         return min(self.most * rho, max(0.0, worst - self.least * rho))
 
     def at_linear_system(self, L_E: float, m_1: float) -> ConvexDescent:
-        """The same for v_{i+1} = v_i + η_i(∂₁Φ̂(w,ζ_i)ᵀv_i + ∇₁E(w) − v_i) from 0, at any w of the ball.
+        """The constants of v_{i+1} = v_i + η_i(∂₁Φ̂(w,ζ_i)ᵀv_i + ∇₁E(w) − v_i) from v_0 = 0, for any w in the ball.
 
         V[Φ̂(w*)] becomes α²V[∇²₁ℓ̂ v], which is at most L̂L_E² max (h−μ̂)/h² over h ≥ μ, and at most m₁‖v‖²; ‖w_0−w*‖
         becomes ‖v‖ ≤ L_E/(αμ).
@@ -163,14 +163,14 @@ class ConvexDescent:
         Parameters
         ----------
         L_E : float
-            At least ‖∇₁E‖ on the ball.
+            An upper bound on ‖∇₁E‖ on the ball.
         m_1 : float
             The bound on the noise of ∂₁Φ̂.
 
         Returns
         -------
         ConvexDescent
-            Its `mse_0` is at least ‖v(w)‖², and `convex_distance` then bounds E‖v_i−v(w)‖².
+            The constants, with ‖v(w)‖² ≤ `mse_0`; `convex_distance` of them bounds E‖v_i−v(w)‖².
         """
         mu, apart = self.mu, self.mu_ell_hat
         size = (L_E / (self.alpha * mu)) ** 2 * UP
@@ -180,7 +180,7 @@ class ConvexDescent:
 
 
 def convex_distance(steps: StepSchedule, t: int, descent: ConvexDescent, *, rigorous: bool = True) -> np.ndarray:
-    """ρ_0 … ρ_t with E‖w_i−w*‖² ≤ ρ_i, for w_{i+1} = w_i + η_i(Φ̂(w_i,ζ_i)−w_i) where Φ̂ = w−α∇₁ℓ̂.
+    """Return ρ_0 … ρ_t with E‖w_i−w*‖² ≤ ρ_i, for w_{i+1} = w_i + η_i(Φ̂(w_i,ζ_i)−w_i) and Φ̂ = w−α∇₁ℓ̂.
 
     Parameters
     ----------
@@ -191,12 +191,12 @@ def convex_distance(steps: StepSchedule, t: int, descent: ConvexDescent, *, rigo
     descent : ConvexDescent
         The constants, and E‖w_0−w*‖².
     rigorous : bool
-        Whether every step is rounded up, so that rounding makes no value too small; True by default.
+        Whether to round up every step, which keeps every value an upper bound; True by default.
 
     Returns
     -------
     ndarray
-        t + 1 values. Infinite where they exceed every double.
+        t + 1 values; infinite where they overflow.
 
     Raises
     ------

@@ -12,26 +12,26 @@ from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.convex_recursion import STEEPEST, ConvexDescent
 from boundcheck.theory.step_search import best_schedule
 
-SWITCHES = 12  # the numbers of constant steps that are tried
-LONGEST = 2_000  # steps that are followed one by one; longer runs get the schedule for this many
+SWITCHES = 12  # how many numbers of constant steps to try
+LONGEST = 2_000  # steps that are computed one by one; longer runs get the schedule for this many
 SMALLEST_STEP = 1e-12  # a step has to be positive, also at w*
-NEAR = 1.1  # the usual largest factor from one step to the next
+NEAR = 1.1  # consecutive steps usually differ by less than this factor
 HALVINGS = 8  # bisection steps in that range
 
 
 def advise_convex(descent: ConvexDescent, t: int) -> StepSchedule:
-    """Steps that make ρ_t small: constant first, β/(γ+i) later.
+    """Recommend steps that make ρ_t small: constant first, β/(γ+i) later.
 
-    The best steps make every next ρ as small as possible, because ρ_{i+1} grows with ρ_i. Of the schedules with a
-    constant step first and β/(γ+i) later, on a grid of switches and of β around the best steps, the one with the
-    smallest ρ_t is taken. A t above 2000 gets the schedule for 2000.
+    The best steps make every next ρ as small as possible, because ρ_{i+1} grows with ρ_i. The result is the schedule
+    with the smallest ρ_t on a grid of switches and of β around the best steps; each schedule has a constant step first
+    and β/(γ+i) later. A t above 2000 gets the schedule for 2000.
 
     Parameters
     ----------
     descent : ConvexDescent
         The constants, and E‖w_0−w*‖².
     t : int
-        How many steps will be taken.
+        The number of steps.
 
     Returns
     -------
@@ -57,22 +57,22 @@ def _advised(descent: ConvexDescent, t: int, longer: bool) -> StepSchedule:
 
 
 def best_convex_steps(descent: ConvexDescent, t: int) -> np.ndarray:
-    """The step at each i that makes the next ρ of the recursion least.
+    """The step at each i that minimises the next ρ of the recursion.
 
-    The next ρ is a convex function of the step, as the largest of quadratic functions of η that open upwards; its
-    derivative is that of the largest one.
+    The next ρ is a convex function of the step: a maximum of quadratic functions of η that open upwards. Its
+    derivative is the derivative of the largest of these functions.
 
     Parameters
     ----------
     descent : ConvexDescent
         The constants, and E‖w_0−w*‖².
     t : int
-        How many steps.
+        The number of steps.
 
     Returns
     -------
     ndarray
-        η_0 … η_{t−1}, and η_0 alone if t is 0.
+        η_0 … η_{t−1}; only η_0 if t is 0.
     """
     most = min(1.0, STEEPEST / descent.steep * (1 - 1e-12))
     rho, eta = descent.mse_0, most
@@ -93,7 +93,7 @@ def best_convex_steps(descent: ConvexDescent, t: int) -> np.ndarray:
 
 
 def _slope(descent: ConvexDescent, rho: float, eta: float) -> float:
-    """Half the derivative of the next ρ by η: with y = α⟨∇₁ℓ(w), w−w*⟩ in the mean where the next ρ is largest."""
+    """Half the derivative of the next ρ by η, where y is the mean of α⟨∇₁ℓ(w), w−w*⟩ at the maximum of the next ρ."""
     above = descent.above(rho, eta)
     y = descent.weak * rho + above
     noise = math.sqrt(descent.noisy * (descent.least * rho + above)) + math.sqrt(descent.V_star)

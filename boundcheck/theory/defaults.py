@@ -1,4 +1,4 @@
-"""What stands for a symbol that is not given: in a formula, and as the last links of a proof."""
+"""Defaults of symbols that are not given: in a formula, and as the last links of a proof."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from boundcheck.theory.symbols import QUANTITIES, rho, sigma
 def insert_defaults(
     expression: sp.Expr, defaults: tuple[tuple[sp.Symbol, sp.Expr], ...], available: frozenset[str]
 ) -> sp.Expr:
-    """The expression with its default for every symbol that is not available, also inside of other defaults."""
+    """Replace every symbol that is not available by its default, also inside other defaults."""
     pending = {symbol: value for symbol, value in defaults if symbol.name not in available}
     while missing := pending.keys() & expression.free_symbols:
         expression = expression.subs({symbol: pending[symbol] for symbol in missing})
@@ -23,10 +23,10 @@ def insert_defaults(
 
 
 def proof_with_defaults(chain: Chain, defaults: Mapping[sp.Symbol, sp.Expr], given: frozenset[str]) -> Chain:
-    """The proof with one more link for every default that the bound uses."""
+    """Add a link to the proof for every default that the bound uses."""
     pending = {symbol: value for symbol, value in defaults.items() if symbol.name not in given}
     while missing := pending.keys() & chain.links[-1].formula.free_symbols:
-        # first what stands in no other default, so that each is replaced once
+        # take a symbol that occurs in no other default first; then each symbol is replaced once
         ordered = sorted(missing, key=str)  # the same proof in every run
         symbol = next(s for s in ordered if not any(s in pending[other].free_symbols for other in missing - {s}))
         value = pending[symbol]

@@ -1,4 +1,4 @@
-"""Numbers from expressions, in double precision over arrays; `intervals.py` computes them with a guarantee."""
+"""Evaluate expressions on arrays in double precision; `intervals.py` evaluates them rigorously."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class BoundValues:
     values : ndarray
         The values, of the shape to which t, k and the other arrays broadcast.
     side : Side
-        EXACT or UPPER: no smaller than the bound at the true constants. HIGH_PROBABILITY: so with probability at least
-        1 − `delta`. LOWER: nothing is known, as the constants in `weakest` may be on their unsafe side.
+        EXACT or UPPER: at least the bound at the true constants. HIGH_PROBABILITY: the same with probability at least
+        1 − `delta`. LOWER: not a bound, because the constants in `weakest` may be on their unsafe side.
     delta : float
         The probability that the values are too small; 0 by default.
     weakest : tuple of str
-        The constants that decide the side, as they are the least certain; none by default.
+        The least certain constants, which decide the side; none by default.
     rigorous : bool
         Whether the values were computed in interval arithmetic and rounded up; False by default.
     """
@@ -49,7 +49,7 @@ def geometric_sum(gap: Any, n: Any) -> Any:
 
 
 def _amax(items: tuple[Any, ...], axis: int = 0) -> Any:
-    """sympy prints Max as amax over a tuple, which cannot mix scalars and arrays."""
+    """The maximum of scalars and arrays; sympy prints Max as numpy's amax, which cannot mix them."""
     return functools.reduce(np.maximum, items)
 
 
@@ -62,7 +62,7 @@ _NUMPY = {"amax": _amax, "amin": _amin, "GeometricSum": geometric_sum}
 
 @functools.lru_cache(maxsize=512)
 def compiled(expression: sp.Expr, names: tuple[str, ...]) -> Callable[..., Any]:
-    """`expression` as a numpy function of its symbols in the order of `names`; compiled once."""
+    """Compile `expression` to a numpy function of its symbols in the order of `names`; cached."""
     by_name = {symbol.name: symbol for symbol in expression.free_symbols}
     arguments = [by_name.get(name, sp.Dummy(name)) for name in names]
     function: Callable[..., Any] = sp.lambdify(arguments, expression, modules=[_NUMPY, "numpy"], cse=True)
@@ -71,7 +71,7 @@ def compiled(expression: sp.Expr, names: tuple[str, ...]) -> Callable[..., Any]:
 
 @functools.lru_cache(maxsize=64)
 def compiled_scalars(expressions: tuple[sp.Expr, ...], names: tuple[str, ...]) -> Callable[..., list[float]]:
-    """Several expressions as one function of floats, for loops that numpy would slow down."""
+    """Compile several expressions to one function of floats, for loops in which numpy would be slow."""
     by_name = {symbol.name: symbol for expression in expressions for symbol in expression.free_symbols}
     arguments = [by_name.get(name, sp.Dummy(name)) for name in names]
     function: Callable[..., list[float]] = sp.lambdify(arguments, list(expressions), modules="math", cse=True)
@@ -79,10 +79,10 @@ def compiled_scalars(expressions: tuple[sp.Expr, ...], names: tuple[str, ...]) -
 
 
 def evaluate(expression: sp.Expr, values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """`expression` at `values`, broadcast together, as float64.
+    """Evaluate `expression` at `values`, which broadcast, in float64.
 
-    Where double precision overflows or underflows on the way to a number it could hold (a huge constant times an
-    underflowed power), the point is computed again with a wider range of exponents.
+    If an intermediate result overflows or underflows (a huge constant times an underflowed power), the point is
+    computed again with a wider range of exponents.
     """
     names = tuple(sorted(symbol.name for symbol in symbols_of(expression)))
     shape = np.broadcast_shapes(*(np.shape(value) for value in values.values()))
@@ -104,12 +104,12 @@ def evaluate(expression: sp.Expr, values: Mapping[str, np.ndarray]) -> np.ndarra
     return result
 
 
-# a dozen constants below HUGE and a cube of t cannot together lift an underflowed power above TINY
+# a dozen constants below HUGE times the cube of t cannot lift an underflowed power above TINY
 HUGE, TINY = 1e6, 1e-200
 
 
 def _evaluate_wide(expression: sp.Expr, function: Callable[..., Any], points: Mapping[str, np.ndarray]) -> np.ndarray:
-    """In extended precision where the platform has its range of exponents, else (and where that fails) in intervals."""
+    """Evaluate in extended precision if the platform has it; otherwise, and where that fails, in intervals."""
     count = next(iter(points.values())).size
     result = np.full(count, np.nan)
     if np.finfo(np.longdouble).maxexp > np.finfo(float).maxexp:

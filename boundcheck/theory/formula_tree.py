@@ -1,7 +1,7 @@
-"""The one walk through a formula. The arithmetic that is given says what a sum, a power or a maximum means.
+"""Evaluate a formula in a given arithmetic, which defines sums, powers and maxima.
 
-Three arithmetics use it: intervals (`intervals.py`), and the batches of doubles and the long decimals of the search for
-worst cases (`worst_case/formula.py`).
+There are three arithmetics: intervals (`intervals.py`), and the batches of doubles and the long decimals of the search
+for worst cases (`worst_case/formula.py`).
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import sympy as sp
 
 from boundcheck.theory.geometric_sum import GeometricSum
 
-Value = Any  # what the arithmetic computes with; it has +, −, * and /
+Value = Any  # a number of the arithmetic; it has +, −, * and /
 
 
 @functools.lru_cache(maxsize=4096)
 def symbols_of(expression: sp.Expr) -> frozenset[sp.Symbol]:
-    """The free symbols of a formula, for which sympy would walk through it every time."""
+    """The free symbols of a formula, cached; sympy walks through the formula every time."""
     return frozenset(expression.free_symbols)
 
 
 class FormulaArithmetic(ABC):
-    """The operations that a walk needs, in addition to the operators of the values."""
+    """The operations of an arithmetic, in addition to the operators of its values."""
 
     @abstractmethod
     def number(self, number: sp.Rational) -> Value:
-        """A number that stands alone in a formula."""
+        """The value of a number in a formula."""
 
     @abstractmethod
     def product(self, coefficient: sp.Rational, factors: Sequence[Value]) -> Value:
@@ -37,7 +37,7 @@ class FormulaArithmetic(ABC):
 
     @abstractmethod
     def power(self, base: Value, exponent: sp.Rational | Value) -> Value:
-        """`base` to a power: a rational number of the formula, or the value of a longer exponent."""
+        """`base` to a power; `exponent` is a rational number of the formula or the value of an expression."""
 
     @abstractmethod
     def geometric_sum(self, gap: Value, n: Value) -> Value:
@@ -53,31 +53,30 @@ class FormulaArithmetic(ABC):
 
     @abstractmethod
     def at_least(self, left: Value, right: Value) -> bool:
-        """Whether left ≥ right is certain: the condition of a branch."""
+        """Whether left ≥ right is certain; this is the condition of a branch."""
 
 
 def walk(expression: sp.Expr, values: Mapping[str, Value], arithmetic: FormulaArithmetic) -> Value:
-    """The value of a formula.
+    """Evaluate a formula.
 
     Parameters
     ----------
     expression : sympy.Expr
-        Sums, products, powers, maxima, minima, geometric sums, and branches that begin where one side is at least the
-        other.
+        Sums, products, powers, maxima, minima, geometric sums, and branches with conditions of the form left ≥ right.
     values : mapping from str
         The value of every symbol in `expression`, by name.
     arithmetic : FormulaArithmetic
-        What to compute with.
+        The arithmetic to use.
 
     Returns
     -------
     value
-        Of the type that `arithmetic` computes with.
+        The value, in the type of `arithmetic`.
 
     Raises
     ------
     ValueError
-        For a part of the formula that has no rule here, or in this arithmetic.
+        If a part of the formula has no rule here or in this arithmetic.
     """
 
     def value(part: sp.Expr) -> Value:

@@ -1,4 +1,4 @@
-"""Fourth moments along stochastic iterations: how far a mean of squares over n runs may be from its expectation.
+"""Bounds on fourth moments along stochastic iterations. They limit the error of a mean of squares over n runs.
 
     w_{i+1} = w_i + η_i(Φ̂(w_i, ζ_i) − w_i),   ξ_i = Φ̂(w_i, ζ_i) − Φ(w_i),   r_i = ‖w_i − w*‖,   c = 1 − η(1−q)
 
@@ -23,8 +23,8 @@ import numpy as np
 from boundcheck.errors import InputError
 from boundcheck.step_schedule import StepSchedule
 
-UP = 1 + 64 * 2.0**-53  # a step is some thirty roundings of numbers that are not negative
-SMALLEST = 1e-290  # what may have underflowed is far below
+UP = 1 + 64 * 2.0**-53  # a step has about thirty roundings of nonnegative numbers
+SMALLEST = 1e-290  # far above everything that may have underflowed
 
 
 def fourth_moments(
@@ -44,16 +44,16 @@ def fourth_moments(
     m_1, V_star : float
         The noise: √V[Φ̂(w)] ≤ √V* + √m₁‖w−w*‖.
     D_0, D_1 : float
-        Its size: ‖Φ̂(w)−Φ(w)‖ ≤ D₀ + D₁‖w−w*‖ for every draw.
+        The size of the noise: ‖Φ̂(w)−Φ(w)‖ ≤ D₀ + D₁‖w−w*‖ for every draw.
     start : float
         ‖w_0−w*‖, not random.
     radius : float
-        At least ‖w_i−w*‖ for every draw; infinite by default.
+        An upper bound on ‖w_i−w*‖ for every draw; infinite by default.
 
     Returns
     -------
     ndarray
-        As many values as `rho`; infinite where they exceed every double.
+        As many values as in `rho`; infinite where they overflow.
 
     Raises
     ------

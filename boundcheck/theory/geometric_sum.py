@@ -1,4 +1,4 @@
-"""The one special function of the theory, kept by name so that every evaluator can compute it without cancellation."""
+"""The only special function of the theory. It keeps its name, and every evaluator computes it without cancellation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sympy as sp
 class GeometricSum(sp.Function):
     """1 + x + … + x^(n−1) = (1−xⁿ)/(1−x) as a function of the gap 1−x and n.
 
-    The gap is the argument because near x = 1 the quotient loses every digit, and so does 1−x when x was computed.
+    The argument is the gap, because near x = 1 the quotient loses all digits, and so does 1−x if x was computed.
     """
 
     nargs = 2
@@ -32,7 +32,7 @@ class GeometricSum(sp.Function):
 
 
 def _base(gap: sp.Expr) -> sp.Expr:
-    """q for the gap 1−q, and r for 1−r, however they are written."""
+    """q for the gap 1−q, and r for 1−r, in any notation."""
     if gap == sp.Symbol("shrink_gap", positive=True):
         return sp.Symbol("shrink", nonnegative=True)
     return sp.Symbol("q", nonnegative=True) if gap == sp.Symbol("gap", positive=True) else 1 - gap

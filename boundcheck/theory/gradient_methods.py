@@ -1,7 +1,7 @@
 """Gradient descent, heavy ball and Nesterov's method with their best step sizes for μ and L.
 
-The formulas are sympy expressions, written once, here and in `coefficients.py` and `rates.py`; the functions below put
-numbers into them.
+The formulas are sympy expressions, each written once: here, in `coefficients.py` or in `rates.py`. The functions below
+evaluate them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _real(name: str, value: Any) -> float:
 
 
 def _spectrum(mu: Any, L: Any) -> tuple[float, float]:
-    """μ and L as floats, if they are the ends of a spectrum that double precision can work with."""
+    """μ and L as floats; raises InputError if μ > L or if they are out of range for double precision."""
     low, high = _real("mu", mu), _real("L", L)
     if low > high:
         raise InputError(f"mu = {low:g} > L = {high:g}; strong convexity cannot exceed smoothness, check both")
@@ -53,7 +53,7 @@ def _spectrum(mu: Any, L: Any) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class GradientDescent:
-    """Gradient descent Φ = w − α∇₁ℓ, and how it contracts.
+    """Gradient descent Φ = w − α∇₁ℓ with its contraction constant.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class GradientDescent:
 
 
 def gradient_descent(mu: float, L: float, alpha: float | None = None) -> GradientDescent:
-    """Gradient descent at a step, or at the best one, 2/(μ+L), where q = (κ−1)/(κ+1).
+    """Gradient descent with a given step, or with the best step 2/(μ+L), for which q = (κ−1)/(κ+1).
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Momentum:
     mu : float
         The strong convexity μ.
     rate : float
-        The factor s by which the error shrinks with each step in the long run.
+        The factor s by which each step reduces the error in the long run.
     """
 
     name: str
@@ -177,7 +177,7 @@ class Momentum:
         return evaluate(_BOUNDS[self.name].expand(symbol), values)
 
     def matrix(self, h: float) -> np.ndarray:
-        """The matrix of one step on (w_t, w_{t−1}) − w*, in the direction of one eigenvector of the Hessian.
+        """The matrix of one step on (w_t, w_{t−1}) − w* along one eigenvector of the Hessian.
 
         Parameters
         ----------
@@ -206,7 +206,7 @@ def _momentum(name: str, step: sp.Expr, momentum: sp.Expr, mu: float, L: float) 
 
 
 def heavy_ball(mu: float, L: float) -> Momentum:
-    """Heavy ball at its optimal α = 4/(√L+√μ)², β = ((√κ−1)/(√κ+1))².
+    """Heavy ball with its optimal α = 4/(√L+√μ)², β = ((√κ−1)/(√κ+1))².
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def heavy_ball(mu: float, L: float) -> Momentum:
 
 
 def nesterov(mu: float, L: float) -> Momentum:
-    """Nesterov's method at α = 1/L, β = (√κ−1)/(√κ+1).
+    """Nesterov's method with α = 1/L, β = (√κ−1)/(√κ+1).
 
     Parameters
     ----------

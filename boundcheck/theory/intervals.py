@@ -1,4 +1,4 @@
-"""Formulas in interval arithmetic: every result contains the exact value, and its upper end is rounded up."""
+"""Evaluate formulas in interval arithmetic. Every result contains the exact value; upper ends are rounded up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from boundcheck.theory.formula_tree import FormulaArithmetic, walk
 
 Interval = Any  # an interval of `_IV`
 
-_IV = MPIntervalContext()  # our own context: the precision of the global mpmath.iv belongs to the user
+_IV = MPIntervalContext()  # a separate context: the user may change the precision of the global mpmath.iv
 _IV.prec = 160
 
 
@@ -67,7 +67,7 @@ def _extremum(items: Sequence[Interval], pick: Callable[..., Any]) -> Interval:
 
 
 def interval(value: float) -> Interval:
-    """The interval that contains one double and nothing else."""
+    """The interval that contains exactly one double."""
     return _IV.mpf(float(value))
 
 
@@ -77,7 +77,7 @@ def enclose(expression: sp.Expr, values: Mapping[str, Interval]) -> Interval:
 
 
 def upper_end(enclosure: Interval) -> float:
-    """The smallest double that is known to be at least the upper end of the interval."""
+    """The upper end of the interval, rounded up to a double."""
     top = enclosure.b
     nearest = float(top)
     if math.isinf(nearest) or _IV.mpf(nearest).a >= top:
@@ -98,7 +98,7 @@ def evaluate_upwards(expression: sp.Expr, values: Mapping[str, np.ndarray]) -> n
     Returns
     -------
     array of float64
-        Each at least the exact value of `expression` at these doubles.
+        Upper bounds, each at least the exact value of `expression` at these doubles.
     """
     arrays = np.broadcast_arrays(*values.values()) if values else []
     shape = arrays[0].shape if arrays else ()

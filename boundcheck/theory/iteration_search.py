@@ -1,4 +1,4 @@
-"""The least t and k at which a bound is small enough, by exact search over whole numbers."""
+"""Search whole numbers for the least t and k at which a bound is small enough."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from boundcheck.errors import InputError
 
-LARGEST_COUNT = 2**52  # beyond this a double no longer counts single iterations
-SEARCHED = 2**20  # up to here every single number is looked at
+LARGEST_COUNT = 2**52  # above this a double cannot count single iterations
+SEARCHED = 2**20  # every number up to this one is tested
 GRID = 2**14  # evaluate about this many t at once
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A number of steps t, or k, or both; `how` says how it was found."""
+    """A number of steps t, or k, or both; `how` names the way it was computed."""
 
     t: int | None
     k: int | None
@@ -40,22 +40,22 @@ class Goal:
         return bool(self.value(t, k) <= self.eps)
 
     def price(self, ts: np.ndarray, ks: np.ndarray) -> np.ndarray:
-        """What t and k steps cost."""
+        """The price of t and k steps."""
         return self.price_t * ts + self.price_k * ks
 
 
 def search_t(goal: Goal) -> Choice:
-    """The first t, for a bound without k."""
+    """The smallest t that reaches the goal, for a bound without k."""
     return Choice(_first(lambda ts: goal.value(ts, 0), goal.t_min, goal.eps), None, "search")
 
 
 def search_k(goal: Goal) -> Choice:
-    """The first k, for a bound without t."""
+    """The smallest k that reaches the goal, for a bound without t."""
     return Choice(None, _first(lambda ks: goal.value(0, ks), 0, goal.eps), "search")
 
 
 def search_pair(goal: Goal) -> Choice:
-    """The cheapest (t, k): the least k for every t at once by bisection, coarse to fine when there are many t."""
+    """The cheapest (t, k): bisection finds the least k for all t at once, first on a coarse grid if there are many."""
     enough = _enough_of_both(goal)
     budget = (goal.price_t + goal.price_k) * enough
     most_k = int(budget / goal.price_k) + 1
@@ -71,7 +71,7 @@ def search_pair(goal: Goal) -> Choice:
 
 
 def settle(enough: Callable[[int], bool], low: int, guess: float) -> int:
-    """The smallest n > low with enough(n), for a predicate that turns true once; few calls when the guess is good."""
+    """The smallest n > low with enough(n), for a monotone predicate; needs few calls if the guess is good."""
     start = int(min(max(math.ceil(guess), low + 1), LARGEST_COUNT))
     step = 1
     if enough(start):
@@ -93,7 +93,7 @@ def settle(enough: Callable[[int], bool], low: int, guess: float) -> int:
 
 
 def _first(along: Callable[[Any], np.ndarray], low: int, eps: float) -> int:
-    """The first n ≥ low with value ≤ eps: every n is looked at up to `SEARCHED`, bisection goes on from there."""
+    """The first n ≥ low with value ≤ eps. Every n up to `SEARCHED` is tested; bisection continues from there."""
     start, size = low, 1024
     while start < SEARCHED:
         stop = min(start + size, SEARCHED)
@@ -121,7 +121,7 @@ def _enough_of_both(goal: Goal) -> int:
 
 
 def _least_k(goal: Goal, ts: np.ndarray, most_k: int) -> np.ndarray:
-    """The least k up to `most_k` for every t; infinity where there is none."""
+    """The least k up to `most_k` for every t; infinity if no k is enough."""
     bad, good = np.full(ts.shape, -1), np.full(ts.shape, most_k)
     feasible = goal.value(ts, good) <= goal.eps
     while (good - bad).max() > 1:
@@ -129,7 +129,7 @@ def _least_k(goal: Goal, ts: np.ndarray, most_k: int) -> np.ndarray:
         fits = goal.value(ts, np.maximum(middle, 0)) <= goal.eps
         good, bad = np.where(fits, middle, good), np.where(fits, bad, middle)
     least = np.where(feasible, good, np.inf)
-    # for fixed t a bound may also rise with k (from k = 1 on, when the first step is counted apart)
+    # for fixed t a bound may also rise with k (from k = 1 on, if the first step has its own formula)
     for early in (1, 0):
         least = np.where(goal.value(ts, np.full(ts.shape, early)) <= goal.eps, early, least)
     return least

@@ -1,4 +1,4 @@
-"""How many iterations a bound guarantees for an accuracy: in closed form where there is one, else by exact search."""
+"""The number of iterations with which a bound guarantees an accuracy: in closed form if possible, else by search."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LARGEST_RATIO = 1e9
 
 @dataclass(frozen=True)
 class Hump:
-    """A bound of the form level·q^t + slope·t·q^(t−1): it may rise before it falls (Lambert W inverts it)."""
+    """A bound of the form level·q^t + slope·t·q^(t−1). It may rise before it falls; Lambert W inverts it."""
 
     level: sp.Expr
     slope: sp.Expr
@@ -41,7 +41,7 @@ class Hump:
 
 @dataclass(frozen=True)
 class Split:
-    """A bound of the form lower·r^t + upper·s^k − cross·r^t·s^k: an accuracy to be split between t and k."""
+    """A bound of the form lower·r^t + upper·s^k − cross·r^t·s^k. Its accuracy is split between t and k."""
 
     lower: sp.Expr
     upper: sp.Expr
@@ -56,14 +56,14 @@ class Split:
 
 @dataclass(frozen=True)
 class Iterations:
-    """The least work with which a bound is at most an accuracy.
+    """The cheapest numbers of steps for which a bound is at most a given accuracy.
 
     Attributes
     ----------
     t : int or None
-        The lower-level steps; None where the bound has no t.
+        The lower-level steps; None if the bound has no t.
     k : int or None
-        The steps of the linear solver; None where the bound has no k.
+        The steps of the linear solver; None if the bound has no k.
     value : float
         The bound at (t, k).
     cost : float
@@ -71,7 +71,7 @@ class Iterations:
     side : Side
         The side of the value, given the constants.
     how : str
-        How t and k were found: by a closed form or by search.
+        How t and k were computed: by a closed form or by search.
     """
 
     t: int | None
@@ -92,7 +92,7 @@ def solve(
     steps_v: StepSchedule | None,
     given: Mapping[str, Any],
 ) -> Iterations:
-    """The smallest t, the cheapest (t, k), or the smallest t = k along given steps, at which a bound is at most `eps`.
+    """Find the smallest t, the cheapest (t, k), or the smallest t = k along given steps, with a bound of at most `eps`.
 
     Parameters
     ----------
@@ -103,27 +103,27 @@ def solve(
     eps : float
         The accuracy, at least 1e-300.
     cost_t, cost_k : float
-        What a step of the lower level and a step of the linear solver cost, in any unit; their ratio is at most 10⁹.
+        The costs of a step of the lower level and of the linear solver, in any unit; their ratio is at most 10⁹.
     steps, steps_v : StepSchedule or None
-        The steps for w and for v, of a bound that takes ρ_t and σ_k.
+        The steps for w and for v, if the bound takes ρ_t and σ_k.
     given : mapping from str
-        What else the bound takes: observables, rates by name.
+        Further inputs of the bound: observables, rates by name.
 
     Returns
     -------
     Iterations
-        t and k with the value of the bound, the cost, and how they were found.
+        t and k with the value of the bound, the cost, and how they were computed.
 
     Raises
     ------
     InputError
-        For an accuracy that no number of steps reaches, and for a bound with neither t nor k.
+        If no number of steps reaches the accuracy, or if the bound has neither t nor k.
     """
     eps, cost_t, cost_k = (_positive(n, x) for n, x in (("eps", eps), ("cost_t", cost_t), ("cost_k", cost_k)))
     _refuse_extremes(eps, cost_t, cost_k)
     if steps is not None:
-        choice, value, worth = choose_along(bound, constants, eps, steps, steps_v or steps, given)
-        return Iterations(choice.t, choice.k, value, (cost_t + cost_k) * (choice.t or 0), worth.side, choice.how)
+        choice, value, combined = choose_along(bound, constants, eps, steps, steps_v or steps, given)
+        return Iterations(choice.t, choice.k, value, (cost_t + cost_k) * (choice.t or 0), combined.side, choice.how)
     if takes_rates(bound) or steps_v is not None:
         raise InputError(f"{bound.name} {RATES_ONLY if takes_rates(bound) else OWN_STEPS}")
     dearest = max(cost_t, cost_k)
@@ -136,7 +136,7 @@ def solve(
 
 
 def _choose(goal: Goal, bound: Bound, first: Call, given: Mapping[str, Any]) -> Choice:
-    """In closed form where the bound has a shape with one, else by search over the indices that it depends on."""
+    """Choose t and k in closed form if the bound has a shape, else by search over the indices that it depends on."""
     used = {symbol for symbol in (t, k) if symbol in first.expression.free_symbols} | (
         {t} if bound.recursion else set()
     )
@@ -166,7 +166,7 @@ def _value(bound: Bound, constants: Any, given: Mapping[str, Any]) -> Callable[[
 
 
 def _shape_numbers(bound: Bound, first: Call, given: Mapping[str, Any]) -> HumpNumbers | SplitNumbers | None:
-    """The coefficients and rates of the shape at the constants of a call; None where what is given changes it."""
+    """The coefficients and rates of the shape at the constants of a call; None if the inputs change the shape."""
     replaced = set(given) | (set(first.arrays) & {symbol.name for symbol in bound.defaults})
     if replaced or bound.shape is None:
         return None

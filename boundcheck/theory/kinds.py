@@ -10,19 +10,19 @@ from boundcheck.errors import InputError
 class BoundKind(str, Enum):
     """When the right-hand side of a bound is known.
 
-    A priori bounds may need what is known at w* alone: W, g*, r_0.
+    A priori bounds may need constants at w*: W, g*, r_0.
     """
 
     A_PRIORI = "a priori"  # before a run, from constants
     FROM_SPECTRUM = "a priori, from the spectrum"  # before a run, from all eigenvectors of ∂₁Φ
-    A_POSTERIORI = "a posteriori"  # from what was observed on a run
+    A_POSTERIORI = "a posteriori"  # from quantities measured on a run
     ENCLOSURE = "enclosure"  # from a better solution
 
     __str__ = str.__str__
 
     @classmethod
     def parse(cls, kind: BoundKind | str) -> BoundKind:
-        """A `BoundKind` from itself or from its text, as in ``"a priori"``."""
+        """Convert a `BoundKind` or its text, such as ``"a priori"``, to a `BoundKind`."""
         try:
             return cls(kind)
         except ValueError:

@@ -1,4 +1,4 @@
-"""The lemmas on which every bound rests, as expressions: the two recursions and the norm of the inverse."""
+"""The lemmas behind every bound, as expressions: the two recursions and the norm of the inverse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Norms in which a momentum method contracts, where in the Euclidean norm its first steps may grow."""
+"""Norms in which a momentum method contracts. In the Euclidean norm its first steps may increase the error."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Lyapunov:
     P : ndarray of shape (2, 2)
         P(μ).
     stretch : float
-        ‖P(μ)‖, the square of what the change of norm costs.
+        ‖P(μ)‖, the square of the factor that the change of norm costs.
     """
 
     method: Momentum
@@ -66,10 +66,10 @@ class Lyapunov:
         return math.sqrt(self.stretch) * self.q_P ** count("t", t)
 
     def constants(self, constants: Mapping[str, Constant]) -> Constants:
-        """The P-norm constants of the weighted bounds from the Euclidean ones, for a quadratic lower level.
+        """Compute the P-norm constants of the weighted bounds from Euclidean constants, for a quadratic lower level.
 
-        The state starts at (w_0, w_0). E and ∂₂Φ see it only through w_t (heavy ball) or w_t + β(w_t−w_{t−1})
-        (Nesterov).
+        The state starts at (w_0, w_0). E and ∂₂Φ depend on the state only through w_t (heavy ball) or
+        w_t + β(w_t−w_{t−1}) (Nesterov).
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class Lyapunov:
         Raises
         ------
         MissingConstantError
-            If one of them is missing.
+            If one of these constants is missing.
         """
         names = ("r_0", "L_E", "L_ell", "eta_1", "eta_2", "hat_rho_2")
         if missing := [name for name in names if name not in constants]:
@@ -118,28 +118,28 @@ class Lyapunov:
 
 
 def lyapunov(method: Momentum, *, theta: float | None = None, t: int | None = None) -> Lyapunov:
-    """The Lyapunov norm at q_P = s + θ(1−s), or at the θ that makes its factor √stretch·q_P^t at `t` smallest.
+    """The Lyapunov norm with q_P = s + θ(1−s), or with the θ that minimises the factor √stretch·q_P^t at `t`.
 
-    At the optimal parameters M(μ) is defective, so no norm has q_P = s and θ = 0 is excluded.
+    At the optimal parameters M(μ) is defective, so no norm has q_P = s, and θ = 0 is excluded.
 
     Parameters
     ----------
     method : Momentum
-        Of `heavy_ball` or `nesterov`.
+        The method, from `heavy_ball` or `nesterov`.
     theta : float, optional
-        In (0, 1); give either this or `t`.
+        θ in (0, 1); give either `theta` or `t`.
     t : int, optional
-        The number of steps for which the norm is best.
+        The number of steps for which to optimise the norm.
 
     Returns
     -------
     Lyapunov
-        P, q_P, and what the change of norm costs.
+        The norm: P, q_P, and the cost of the change of norm.
 
     Raises
     ------
     InputError
-        Unless exactly one of `theta` and `t` is given, and is in its range.
+        Unless exactly one of `theta` and `t` is given, in its range.
 
     Examples
     --------
@@ -167,20 +167,20 @@ def lyapunov(method: Momentum, *, theta: float | None = None, t: int | None = No
 def lyapunov_for(
     bound: Bound, method: Momentum, constants: Mapping[str, Constant], t: int, k: int | None = None
 ) -> Lyapunov:
-    """The Lyapunov norm whose θ makes a weighted bound smallest at t (and k).
+    """The Lyapunov norm with the θ that minimises a weighted bound at t (and k).
 
     Parameters
     ----------
     bound : Bound
         A weighted bound: `bounds["itd-weighted"]` or `bounds["aid-fp-weighted"]`.
     method : Momentum
-        Of `heavy_ball` or `nesterov`.
+        The method, from `heavy_ball` or `nesterov`.
     constants : mapping from str to Constant
-        The Euclidean constants, as `Lyapunov.constants` takes them.
+        The Euclidean constants that `Lyapunov.constants` takes.
     t : int
         The lower-level steps.
     k : int, optional
-        The steps of the linear solver, where the bound has a k; `t` by default.
+        The steps of the linear solver, if the bound has a k; `t` by default.
 
     Returns
     -------
@@ -215,10 +215,10 @@ def _best_norm(method: Momentum, objective: Callable[[Lyapunov], float]) -> Lyap
 
 
 def _lyapunov_matrix(s: float, q_P: float, gap: float) -> np.ndarray:
-    """P(μ) = Σ_j (MᵀM)-powers/q_P^{2j} in closed form, where a solver would meet a system singular to rounding.
+    """P(μ) = Σ_j (M^j)ᵀM^j/q_P^{2j} in closed form; the linear system for P(μ) is singular up to rounding.
 
     M(μ) has the double eigenvalue s, so M^j = [[(j+1)s^j, −js^{j+1}], [js^{j−1}, −(j−1)s^j]] for both methods; the sums
-    of j^i y^j, y = (s/q_P)², are rational in y. `gap` = 1 − s/q_P is given so as not to cancel.
+    of j^i y^j, y = (s/q_P)², are rational in y. `gap` = 1 − s/q_P is an argument to avoid cancellation.
     """
     y = (s / q_P) ** 2
     rest = gap * (1 + s / q_P)  # 1 − y

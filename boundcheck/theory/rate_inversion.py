@@ -1,4 +1,4 @@
-"""How many steps t = k are enough for a bound that takes ρ_t and σ_k, with their values along given steps."""
+"""Find the least t = k for a bound that takes ρ_t and σ_k, computed along given steps."""
 
 from __future__ import annotations
 
@@ -23,47 +23,47 @@ from boundcheck.theory.symbols import QUANTITIES, mse_v, mse_w
 if TYPE_CHECKING:
     from boundcheck.theory.bound import Bound
 
-LONGEST = 2**20  # steps that are looked at
+LONGEST = 2**20  # search at most this many steps
 RATES = (mse_w.name, mse_v.name)
 OWN_STEPS = "has steps of its own; leave out steps= and steps_v=, which are for bounds that take ρ_t and σ_k"
 RATES_ONLY = "takes ρ_t and σ_k; give the steps of its iterations, such as steps=StepSchedule.constant(0.1)"
 
 
 def takes_rates(bound: Bound) -> bool:
-    """Whether a bound takes ρ_t and σ_k, and so has neither t nor k of its own."""
+    """Whether a bound takes ρ_t and σ_k; such a bound contains neither t nor k."""
     return set(RATES) <= set(bound.symbols)
 
 
 @dataclass(frozen=True, eq=False)
 class OfRates:
-    """A bound on a random hypergradient as a function of ρ_t and σ_k, with which it grows."""
+    """A bound on a random hypergradient as a function of ρ_t and σ_k, increasing in both."""
 
     bound: Bound
     constants: Constants
     given: Mapping[str, Any] = field(default_factory=dict)
 
     def call(self, rho: np.ndarray, sigma: np.ndarray) -> Call:
-        """The evaluation at every ρ and σ, which broadcast."""
+        """The evaluation at all ρ and σ; the arrays broadcast."""
         return self.bound.call(self.constants, None, None, {**self.given, mse_w.name: rho, mse_v.name: sigma})
 
     def values(self, rho: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """The bound at every ρ and σ, which broadcast."""
+        """The bound at all ρ and σ; the arrays broadcast."""
         values: np.ndarray = self.call(rho, sigma).values().values
         return values
 
     @property
     def floor(self) -> float:
-        """The bound at ρ = σ = 0, below which no steps bring it."""
+        """The bound at ρ = σ = 0, which no steps can go below."""
         return float(self.values(np.zeros(()), np.zeros(())))
 
 
 def ways_of_v(bound: Bound) -> tuple[Make, ...]:
-    """What may stand for σ_k in this bound."""
+    """The functions that give σ_k for this bound."""
     return (mean_of_v,) if bound.name in OF_MEANS else SIGMA
 
 
 def doubled(reached: Callable[[int], bool], most: int) -> int | None:
-    """The first of 1, 2, 4, … and `most` at which something is reached; None if it never is."""
+    """The first n of 1, 2, 4, …, `most` with reached(n); None if there is none."""
     n = 1
     while not reached(n):
         if n >= most:
@@ -75,21 +75,21 @@ def doubled(reached: Callable[[int], bool], most: int) -> int | None:
 def choose_along(
     bound: Bound, constants: Any, eps: float, steps: StepSchedule, steps_v: StepSchedule, given: Mapping[str, Any]
 ) -> tuple[Choice, float, CombinedSide]:
-    """The least t = k at which a bound is at most `eps`, its value there, and what that is worth.
+    """Find the least t = k at which a bound is at most `eps`, with the value there and its side.
 
     Parameters
     ----------
     bound : Bound
-        One that takes ρ_t and σ_k.
+        A bound that takes ρ_t and σ_k.
     constants : Constants or mapping from str
-        The constants by name, with those of the rates: q, m_1, V_star, mse_0, L_E, or for gradient descent on convex
-        examples alpha, mu, L, mu_ell_hat, L_ell_hat in place of q and m_1.
+        The constants by name, including the constants of the rates: q, m_1, V_star, mse_0, L_E. For gradient descent on
+        convex examples, alpha, mu, L, mu_ell_hat, L_ell_hat replace q and m_1.
     eps : float
         The accuracy.
     steps, steps_v : StepSchedule
         The steps for w and for v.
     given : mapping from str
-        What else the bound takes, such as W.
+        Further inputs of the bound, such as W.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def choose_along(
     Raises
     ------
     InputError
-        If the bound takes no rates, if a rate is given too, or if `eps` is not reached; it says where the bound stays.
+        If the bound takes no rates, if a rate is given too, or if no steps reach `eps`.
     MissingConstantError
         If a constant is missing.
     AssumptionError
@@ -108,9 +108,9 @@ def choose_along(
     if not takes_rates(bound):
         raise InputError(f"{bound.name} {OWN_STEPS}")
     known = as_constants(constants)
-    both = [name for name in RATES if name in known or name in known_symbols(given)]
-    if both:
-        raise InputError(f"{both[0]} and steps= are both given; leave out one of them")
+    given_rates = [name for name in RATES if name in known or name in known_symbols(given)]
+    if given_rates:
+        raise InputError(f"{given_rates[0]} and steps= are both given; leave out one of them")
     known = known.replace(*(_constant(n, x) for n, x in given.items() if QUANTITIES[n].kind == "constant"))
     of_rates = OfRates(bound, known, given)
     if not of_rates.floor <= eps:
@@ -160,7 +160,7 @@ class _Along:
         return combine((self.of_rates.constants[name], direction(name)) for name in names)
 
     def where_it_stays(self) -> str:
-        """The least value along the steps, and what makes it less."""
+        """A message with the least value along the steps, and with advice how to reduce it."""
         values = self.values(LONGEST)
         least, at = float(values.min()), int(values.argmin())
         if not math.isfinite(least):

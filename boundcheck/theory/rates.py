@@ -1,7 +1,7 @@
 """ρ(t) and σ(k): how fast the lower-level solver and the linear solver converge.
 
-A bound that contains `rho` or `sigma` takes any of these by name. Proofs of the worst-case factors of the
-momentum methods are in docs/proofs.md.
+A bound that contains `rho` or `sigma` takes any of these rates by name. docs/proofs.md proves the worst-case factors
+of the momentum methods.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Rate:
     assumptions: tuple[Assumption, ...]
 
 
-# (√κ−1)/(√κ+1), (κ−1)/(κ+1) and 1−1/√κ, written so that nothing cancels near κ = 1.
+# (√κ−1)/(√κ+1), (κ−1)/(κ+1) and 1−1/√κ in forms that do not cancel near κ = 1
 S = (kappa - 1) / (sp.sqrt(kappa) + 1) ** 2
 S_NORMAL = (kappa - 1) / (kappa + 1)
 S_NESTEROV = (kappa - 1) / (kappa + sp.sqrt(kappa))
@@ -95,14 +95,14 @@ RATES: Mapping[str, Rate] = MappingProxyType(
     }
 )
 
-# σ(k) of each method's linear solver, where a bound leaves it open
+# σ(k) of each method's linear solver, for bounds that do not fix the solver
 SOLVER_RATES: Mapping[str, str] = MappingProxyType(
     {"aid-fp": "fixed-point", "aid-cg": "cg-chebyshev", "aid-cgn": "cgn"}
 )
 
 
 def rate(name: str, stands_for: sp.Symbol) -> Rate:
-    """The rate of this name, if it is one for `stands_for`."""
+    """Return the rate with this name; raises UnknownNameError if it is not a rate for `stands_for`."""
     fitting = {r.name: r for r in RATES.values() if r.stands_for == stands_for}
     if name not in fitting:
         raise UnknownNameError.among(f"rate for {stands_for}", name, fitting)

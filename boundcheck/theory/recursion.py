@@ -1,4 +1,4 @@
-"""Bounds that have no closed form in t: a state carried from step to step."""
+"""Recursions over t, for bounds without a closed form in t."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ NO_TABLES: Mapping[str, Table] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Shrinking:
-    """What a recursion needs whose constants are those of the smallest ball around w* that contains w_t.
+    """The symbols of a recursion that takes its constants from the smallest ball around w* that contains w_t.
 
     Attributes
     ----------
     radius : sympy.Symbol
         The state that bounds ‖w_t − w*‖. Its step may depend on itself and on constants only.
     inner : sympy.Symbol
-        Stands for the radius of the next smaller ball.
+        The radius of the next smaller ball.
     reach : sympy.Symbol
-        Stands for the step of `radius` from there.
+        The value of `radius` after one step from `inner`.
     factor : sympy.Symbol
-        Stands for what a step brings every point of the ball closer by, from `Constant.towards`.
+        The factor by which a step brings every point of the ball closer to w*, from `Constant.towards`.
     slope : sympy.Symbol
-        The constant that has this table, and stands for `factor` where the table says nothing.
+        The constant that has the table of `factor`, and that replaces `factor` if there is no table.
     """
 
     radius: sp.Symbol
@@ -49,7 +49,7 @@ class Shrinking:
     slope: sp.Symbol
 
     def tables(self, constants: Iterable[Constant]) -> dict[str, Table]:
-        """The tables of these constants, by the symbols whose values they have."""
+        """The tables of these constants, by the name of the symbol whose values they contain."""
         tables = {}
         for constant in constants:
             if constant.on_smaller:
@@ -61,10 +61,11 @@ class Shrinking:
 
 @dataclass(frozen=True)
 class Recursion:
-    """State symbols that a formula contains and that only a recursion over t gives.
+    """A recursion over t that computes the state symbols of a formula.
 
-    `start` is the state at t = 0; `first` takes it to t = 1, `step` from any later t to t + 1. With `shrinking`, each
-    step and the formula take their constants from the smallest ball that contains w_t, and must grow with the state.
+    `start` is the state at t = 0. `first` computes the state at t = 1, and `step` every later state. With `shrinking`,
+    each step and the formula take their constants from the smallest ball that contains w_t, and must grow with the
+    state.
     """
 
     state: tuple[sp.Symbol, ...]
@@ -75,13 +76,13 @@ class Recursion:
 
     @property
     def free_symbols(self) -> frozenset[sp.Symbol]:
-        """The symbols that have to be given, and the state."""
+        """The symbols of the recursion: its inputs and its state."""
         one = self.on_one_ball
         return frozenset().union(*(symbols_of(e) for e in (*one.start, *one.first, *one.step)))
 
     @cached_property
     def on_one_ball(self) -> Recursion:
-        """The same with one ball for all radii."""
+        """The same recursion with one ball for all radii."""
         if self.shrinking is None:
             return self
         none = {self.shrinking.inner: 0, self.shrinking.reach: 0, self.shrinking.factor: self.shrinking.slope}
@@ -91,10 +92,10 @@ class Recursion:
     def run(
         self, arrays: Mapping[str, np.ndarray], *, rigorous: bool, tables: Mapping[str, Table] = NO_TABLES
     ) -> dict[str, np.ndarray]:
-        """The state at every t asked for, by running the recursion once up to the largest.
+        """Run the recursion once up to the largest t, and return the state at every t.
 
-        With `rigorous` the state is carried in intervals, and what is returned are their upper ends: the formulas of
-        recursive bounds grow with the state, so they stay upper bounds.
+        With `rigorous` the state is computed in intervals, and the result contains their upper ends. The formulas of
+        recursive bounds grow with the state, so their values at these ends are upper bounds.
 
         Parameters
         ----------
@@ -103,8 +104,8 @@ class Recursion:
         rigorous : bool
             Whether to compute in intervals.
         tables : mapping from str to tuple of (float, float)
-            The values of some constants on smaller balls, for a recursion that is `shrinking`, from its
-            `Shrinking.tables`; none by default.
+            The values of some constants on smaller balls, from `Shrinking.tables`, for a recursion with `shrinking`;
+            none by default.
 
         Returns
         -------
@@ -128,7 +129,7 @@ class Recursion:
             places.append(walk.place(values))
         table = np.array(history)
         if not rigorous and len(history) <= LONGEST_IN_INTERVALS and not np.isfinite(table).all():
-            return self.run(arrays, rigorous=True, tables=tables)  # overflow: intervals have a wider range of exponents
+            return self.run(arrays, rigorous=True, tables=tables)  # overflow: intervals have a larger exponent range
         row = np.minimum(arrays["t"].astype(int), len(history) - 1)
         state = {symbol.name: table[row, column] for column, symbol in enumerate(self.state)}
         shells = np.array(places)[row]
@@ -137,7 +138,7 @@ class Recursion:
 
 
 class _Walk(ABC):
-    """One arithmetic in which a recursion runs: the constants of every shell as its numbers."""
+    """A run of a recursion in one arithmetic, with the constants of every shell as numbers of that arithmetic."""
 
     def __init__(self, recursion: Recursion, fixed: Mapping[str, float], shells: tuple[Shell, ...]) -> None:
         self.state = tuple(symbol.name for symbol in recursion.state)
@@ -147,7 +148,7 @@ class _Walk(ABC):
         shrinking = recursion.shrinking
         if shrinking is not None:
             self.column = self.state.index(shrinking.radius.name)
-        for number in reversed(range(len(shells))):  # from the smallest ball, whose step the next one needs
+        for number in reversed(range(len(shells))):  # smallest ball first: the next ball needs its step
             constants = {name: self.number(value) for name, value in {**fixed, **shells[number].constants}.items()}
             if shrinking is not None:
                 constants[shrinking.inner.name] = self.number(shells[number].inner)
@@ -155,7 +156,7 @@ class _Walk(ABC):
             self.constants[number] = constants
 
     def _reach(self, recursion: Recursion, number: int) -> Any:
-        """Where the radius of the next smaller ball goes in a step, with the constants of that ball."""
+        """The radius after one step from the next smaller ball's radius, with the constants of that ball."""
         if number == len(self.shells) - 1:
             return self.number(0.0)
         from_there = [self.number(0.0)] * len(self.state)
@@ -163,7 +164,7 @@ class _Walk(ABC):
         return self.values(recursion.step, from_there, number + 1)[self.column]
 
     def place(self, values: list[Any]) -> int:
-        """The number of the shell of a state."""
+        """The number of the shell that contains a state."""
         return place(self.shells, self.upper_ends(values)[self.column]) if len(self.shells) > 1 else 0
 
     @abstractmethod
@@ -172,11 +173,11 @@ class _Walk(ABC):
 
     @abstractmethod
     def values(self, expressions: tuple[sp.Expr, ...], state: list[Any], number: int) -> list[Any]:
-        """Expressions of the state with the constants of a shell."""
+        """Evaluate expressions at a state, with the constants of a shell."""
 
     @abstractmethod
     def upper_ends(self, values: list[Any]) -> list[float]:
-        """Floats that are at least the values."""
+        """Upper bounds on the values, as floats."""
 
 
 class _InFloats(_Walk):

@@ -1,4 +1,4 @@
-"""The least t and k at which a bound is small enough, for the two shapes of bounds that have a closed form."""
+"""Find the least t and k at which a bound is small enough, for the two shapes of bounds with a closed form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.special import lambertw
 from boundcheck.errors import InputError
 from boundcheck.theory.iteration_search import Choice, Goal, settle
 
-WIDEST = 2**24  # half of the widest window of t that is searched around the closed form
+WIDEST = 2**24  # half of the widest window of t to search around the closed form
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class HumpNumbers:
 
     @property
     def solvable(self) -> bool:
-        """Are all finite? A rate that rounds to 1 has no logarithm to divide by."""
+        """Whether the closed form works: all numbers are finite, and the rate does not round to 1."""
         return all(map(math.isfinite, (self.level, self.slope, self.rate))) and self.rate < 1
 
 
@@ -40,7 +40,7 @@ class SplitNumbers:
 
     @property
     def solvable(self) -> bool:
-        """Are all finite? A rate that rounds to 1 has no logarithm to divide by."""
+        """Whether the closed form works: all numbers are finite, and no rate rounds to 1."""
         numbers = (self.lower, self.upper, self.cross, self.rate_t, self.rate_k)
         return all(map(math.isfinite, numbers)) and self.rate_t < 1 and self.rate_k < 1
 
@@ -55,7 +55,7 @@ class SplitNumbers:
         return _decay(self.rate_k)
 
     def least_k(self, ts: np.ndarray, eps: float) -> np.ndarray:
-        """The least real k for every t, from an equation that is linear in rate_k^k; infinity where there is none."""
+        """The least real k for every t, from an equation that is linear in rate_k^k; infinity if no k is enough."""
         left = np.power(self.rate_t, ts)
         room, weight = eps - self.lower * left, self.upper - self.cross * left
         if self.rate_k == 0:  # one step solves the system
@@ -72,7 +72,7 @@ def _decay(rate: float) -> float:
 
 
 def choose_on_hump(goal: Goal, hump: HumpNumbers) -> Choice:
-    """The smallest t: the closed form in real numbers, then settled on whole ones."""
+    """The smallest t: the closed form gives a real number, and a search corrects it to a whole number."""
     if goal.reached(goal.t_min, 0):
         return Choice(goal.t_min, None, "closed form")
     guess = float(goal.t_min) if hump.rate <= 0 else _real_t(goal, hump)
@@ -82,7 +82,7 @@ def choose_on_hump(goal: Goal, hump: HumpNumbers) -> Choice:
 def _real_t(goal: Goal, hump: HumpNumbers) -> float:
     """t = −W₋₁(−(εℓ/b)e^{−ℓa/b})/ℓ − a/b with a = level, b = slope/q, ℓ = ln(1/q)."""
     a, b, decay, eps = hump.level, hump.slope / hump.rate, _decay(hump.rate), goal.eps
-    # below this share the hump moves the answer by less than one step, and a/b would cancel
+    # below this share the hump changes t by less than one step, and a/b would cancel
     if b > 1e-12 * a * decay:
         y = math.log(b) - math.log(eps) - math.log(decay) + decay * a / b  # z − ln z = y at z = −W₋₁(−e^{−y})
         return _minus_w(max(y, 1.0)) / decay - a / b
@@ -103,7 +103,7 @@ def _minus_w(y: float) -> float:
 
 
 def choose_on_split(goal: Goal, split: SplitNumbers) -> Choice:
-    """The cheapest pair: the best whole numbers around the real optimum."""
+    """The cheapest pair of whole numbers around the real optimum."""
     choice = _cheapest_around(_centre(goal, split), goal, split)
     return Choice(choice.t, _settled_k(goal, choice), choice.how)
 
@@ -119,10 +119,10 @@ def _centre(goal: Goal, split: SplitNumbers) -> float:
 
 
 def _cheapest_around(centre: float, goal: Goal, split: SplitNumbers) -> Choice:
-    """The best whole pair in a window that is widened until it contains the optimum.
+    """The best whole pair in a window of t that is widened until it contains the optimum.
 
-    The real price is convex in t, so a window whose ends cost more than the best whole pair inside it contains the
-    optimum. To the right it is enough that k cannot become less.
+    The real price is convex in t. So the window contains the optimum if both ends cost more than the best whole pair
+    inside. At the right end it is also enough that k cannot become smaller.
     """
     plateau = _k_at_infinity(goal, split)
     half = 64
@@ -148,7 +148,7 @@ def _k_at_infinity(goal: Goal, split: SplitNumbers) -> float:
 
 
 def _settled_k(goal: Goal, choice: Choice) -> int:
-    """The least k at the t of the choice by the bound itself: rounding of the closed form is at most a step."""
+    """The least k at the chosen t, according to the bound itself; the closed form may be off by a step."""
     t, k = choice.t or 0, choice.k or 0
     while float(goal.value(t, k)) > goal.eps:
         k += 1

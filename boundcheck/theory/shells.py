@@ -1,23 +1,23 @@
-"""Constants that depend on the distance to w*: which of them hold at a radius."""
+"""Constants that depend on the distance to w*, and the values that hold at a given radius."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-Table = tuple[tuple[float, float], ...]  # pairs of a radius and the value on the ball of that radius, radii falling
+Table = tuple[tuple[float, float], ...]  # pairs of a radius and the value on that ball, in order of falling radii
 
-INSIDE = 1e-9  # by how much of itself a radius must be inside a ball, so that rounding never picks one too small
+INSIDE = 1e-9  # relative margin by which a point must be inside a ball, so that rounding never picks too small a ball
 
 
 @dataclass(frozen=True)
 class Shell:
-    """The points of a ball around w* that are not in the next smaller ball, and the constants of the ball.
+    """The points of a ball around w* that are not in the next smaller ball, with the constants of the ball.
 
     Attributes
     ----------
     radius : float
-        Of the ball; infinite for the largest, on which the constants are those of the theorem.
+        The radius of the ball; infinite for the largest ball, which has the constants of the theorem.
     inner : float
         The radius of the next smaller ball; 0 if there is none.
     constants : mapping from str to float
@@ -37,12 +37,12 @@ def shells_of(values: Mapping[str, float], tables: Mapping[str, Table]) -> tuple
     values : mapping from str to float
         The constants on the largest ball.
     tables : mapping from str to tuple of (float, float)
-        For some of them, the values on smaller balls.
+        The values of some constants on smaller balls.
 
     Returns
     -------
     tuple of Shell
-        One more than there are different radii.
+        One shell more than there are different radii.
     """
     falling = sorted({radius for table in tables.values() for radius, _ in table}, reverse=True)
     shells = []

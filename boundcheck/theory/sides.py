@@ -1,4 +1,4 @@
-"""From the sides of the constants to the side of a bound, through the direction in which it moves with each."""
+"""Compute the side of a bound from the sides of its constants and the direction in which it moves with each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CombinedSide:
 
 
 def combine(used: Iterable[tuple[Constant, int]]) -> CombinedSide:
-    """A bound is as good as its weakest constant; failure probabilities add up."""
+    """Combine pairs of a constant and a direction: the weakest constant decides, and failure probabilities add up."""
     used = tuple(used)
     if unsafe := tuple(constant.name for constant, direction in used if not constant.side.is_safe_for(direction)):
         return CombinedSide(Side.LOWER, 0.0, unsafe)

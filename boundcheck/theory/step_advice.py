@@ -1,8 +1,8 @@
-"""Which step size to take: one recommendation, where it contracts, how that is known, and a sentence that says so.
+"""Recommend a step size: its value, where it contracts, whether that is proved, and a sentence for the user.
 
-A gradient step Φ = w − α∇₁ℓ has ‖∂₁Φ‖ = max(1 − αμ, αL − 1) where the Hessian of ℓ has eigenvalues between μ and L. So
-2/(μ+L) is the best α where μ and L are known on the ball. A q ≥ 1 that was measured for some α is αL − 1, so that no
-step above 2α/(1+q) contracts there; or it is 1 − αμ with μ ≤ 0, so that none does.
+A gradient step Φ = w − α∇₁ℓ has ‖∂₁Φ‖ = max(1 − αμ, αL − 1) if the eigenvalues of the Hessian of ℓ are between μ and L.
+So 2/(μ+L) is the best α if μ and L are known on the ball. If q ≥ 1 was measured for some α, then either q = αL − 1, and
+no step above 2α/(1+q) contracts on the ball; or q = 1 − αμ with μ ≤ 0, and no step contracts.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from boundcheck.ball import BallKind
 from boundcheck.constants import Constants
 from boundcheck.side import Side, standing
 
-DIGITS = 4  # of a recommended step, which is rounded down, so that what is printed still contracts
-WORTH_A_CHANGE = 1.25  # how many times larger 1 − q of another step must be to recommend it
+DIGITS = 4  # digits of a recommended step; it is rounded down, and the printed step still contracts
+WORTH_A_CHANGE = 1.25  # recommend another step only if its 1 − q is this many times larger
 PLACES = {BallKind.LOCAL: "on the ball of the iterates", BallKind.PAPER: "on the ball ‖w‖ ≤ 2D"}
 AT_SOLUTION = "at w* only"
 
 
 @dataclass(frozen=True)
 class StepAdvice:
-    """The step size to take, and what the one in use does.
+    """A recommended step size, compared with the step in use.
 
     Attributes
     ----------
     alpha : float or None
-        The step to take; None where none contracts.
+        The recommended step; None if no step contracts.
     q : float or None
-        Its contraction constant; None where there is no step to take.
+        The contraction constant of `alpha`; None if `alpha` is None.
     where : str
         Where it contracts: "on the ball of the iterates", "on the ball ‖w‖ ≤ 2D" or "at w* only"; empty if nowhere.
     standing : {"proved", "probable", "estimated"}
-        How that is known.
+        The evidence that it contracts.
     in_use : float or None
-        The step of the problem; None if the constants have none.
+        The step of the problem; None if the constants contain no step.
     in_use_where : str
-        Where the step in use contracts, as far as is known, in the words of `where`.
+        Where the step in use is known to contract, in the words of `where`.
     chosen : str
-        "default" if boundcheck chose the step in use, "given" if the user did; empty if that is not known.
+        "default" if boundcheck chose the step in use, "given" if the user did; empty if unknown.
     keep : bool
-        Whether the step to take is the one in use.
+        Whether the recommended step is the step in use.
     limit : float or None
-        No larger step contracts on the whole ball; None where the step to take does.
+        No larger step contracts on the whole ball; None if the recommended step contracts there.
     sentence : str
-        All of this in a sentence, without a full stop.
+        The advice as a sentence without a full stop.
     """
 
     alpha: float | None
@@ -73,7 +73,7 @@ class StepAdvice:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A step with its contraction constant, the side of that, and where it is the constant of."""
+    """A step with its contraction constant, the side of that constant, and where the step contracts."""
 
     alpha: float
     q: float
@@ -86,7 +86,7 @@ class _Candidate:
 
     @property
     def clause(self) -> str:
-        """As in "(q ≤ 0.98, proved)"."""
+        """The contraction constant in brackets, such as "(q ≤ 0.98, proved)"."""
         return f"({contraction(self.q, self.side)}, {self.standing})"
 
 
@@ -102,18 +102,18 @@ def advise(
     Parameters
     ----------
     local_constants : Constants
-        On the ball that contains all iterates: μ and L, and where the problem has a step size also alpha and q.
+        The constants on the ball that contains all iterates: μ and L, and alpha and q if the problem has a step size.
     paper_constants : Constants, optional
-        On the ball ‖w‖ ≤ 2D. If the recommended step is known not to contract there, the sentence says so.
+        The constants on the ball ‖w‖ ≤ 2D. If the recommended step does not contract there, the sentence says so.
     chosen : str or None
-        Who chose the step in use, as ``problem.about()["step"]`` says: "default", "given", or None.
+        Who chose the step in use, from ``problem.about()["step"]``: "default", "given", or None.
     ball : {"local", "paper"}
-        Which ball the first constants are of; "local" by default.
+        The ball of `local_constants`; "local" by default.
 
     Returns
     -------
     StepAdvice or None
-        None where Φ is not a gradient step, or nothing is known of its curvature.
+        None if Φ is not a gradient step, or if its curvature is unknown.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def advise(
 
 
 def _to_take(in_use: _Candidate | None, best: _Candidate | None, place: str) -> _Candidate | None:
-    """The one in use if it contracts on the ball; or else one that does; or else one that contracts at w*."""
+    """The step in use if it contracts on the ball; else a step that does; else a step that contracts at w*."""
     if in_use is None:
         return best
     if in_use.where == place:
@@ -152,7 +152,7 @@ def _to_take(in_use: _Candidate | None, best: _Candidate | None, place: str) -> 
 
 
 def _in_use(constants: Constants, place: str) -> _Candidate | None:
-    """The step of the problem where it contracts: on the ball, or at w* only, or nowhere (an empty place)."""
+    """The step of the problem, and where it contracts: on the ball, at w* only, or nowhere (an empty string)."""
     alpha, q, at_solution = (constants.get(name) for name in ("alpha", "q", "q_star"))
     if alpha is None or q is None:
         return None
@@ -165,7 +165,7 @@ def _in_use(constants: Constants, place: str) -> _Candidate | None:
 
 
 def _best(constants: Constants, place: str) -> _Candidate | None:
-    """2/(μ+L) on the ball if μ is known there, with L or what a measured q says of it; or else at w* only."""
+    """The step 2/(μ+L): on the ball if μ is known there, and L is known or follows from q; else at w* only."""
     mu, L = constants.get("mu"), constants.get("L")
     if mu is None or L is None or not 0 < mu.value <= L.value:
         return None
@@ -180,7 +180,7 @@ def _best(constants: Constants, place: str) -> _Candidate | None:
 
 
 def _limit(constants: Constants) -> float | None:
-    """2α/(1+q) where q ≥ 1: no larger step contracts on the ball, if that q is attained."""
+    """2α/(1+q) if q ≥ 1, else None. No larger step contracts on the ball, provided that q is attained."""
     alpha, q = constants.get("alpha"), constants.get("q")
     return None if alpha is None or q is None or q.value < 1 else 2 * alpha.value / (1 + q.value)
 
@@ -195,21 +195,21 @@ def _of_spectrum(mu: float, L: float, side: Side, place: str) -> _Candidate:
 
 
 def _better(best: _Candidate | None, in_use: _Candidate) -> bool:
-    """Whether another step is worth a change: it is proved and the one in use is not, or it contracts clearly more."""
+    """Whether to recommend another step: only the other one is proved, or the other one contracts clearly more."""
     if best is None or best.standing == "estimated":
         return False
     return in_use.standing == "estimated" or 1 - best.q > WORTH_A_CHANGE * (1 - in_use.q)
 
 
 def _sentence(constants: Constants, in_use: _Candidate | None, step: _Candidate, chosen: str, place: str) -> str:
-    """What the step in use does, and which one to take."""
+    """The sentence about the step in use and the recommended step."""
     where = "at w*" if step.where == AT_SOLUTION else step.where
     if in_use is None:
         return f"use α = {step.alpha:g}, which contracts {where} {step.clause}"
     name, known = _named(in_use.alpha, chosen), constants["q"].side in (Side.EXACT, Side.LOWER)
     if in_use.where == place:
-        other = "keep it" if step is in_use else f"α = {step.alpha:g} contracts more {step.clause}"
-        return f"{name} contracts {place} {in_use.clause}; {other}"
+        comparison = "keep it" if step is in_use else f"α = {step.alpha:g} contracts more {step.clause}"
+        return f"{name} contracts {place} {in_use.clause}; {comparison}"
     if in_use.where == AT_SOLUTION:
         doubt = "but not on the whole ball" if known else "but is not known to on the whole ball"
         start = f"{name} contracts at w* ({contraction(in_use.q, in_use.side)}), {doubt}"
@@ -220,7 +220,7 @@ def _sentence(constants: Constants, in_use: _Candidate | None, step: _Candidate,
 
 
 def _on_ball(constants: Constants, limit: float | None, keeps: bool) -> str:
-    """What to add where the step to take contracts at w* only."""
+    """The clause that is added if the recommended step contracts at w* only; else empty."""
     if limit is None:
         return ""
     if constants["q"].side in (Side.EXACT, Side.LOWER):
@@ -236,13 +236,13 @@ def _on_ball(constants: Constants, limit: float | None, keeps: bool) -> str:
 
 
 def _on_paper_ball(step: _Candidate, constants: Constants | None) -> str:
-    """What to add where the step is known not to contract on ‖w‖ ≤ 2D."""
+    """The clause that is added if the step is known not to contract on ‖w‖ ≤ 2D; else empty."""
     alpha, q = (None, None) if constants is None else (constants.get("alpha"), constants.get("q"))
     if alpha is None or q is None or q.side not in (Side.EXACT, Side.LOWER):
         return ""
     ratio = step.alpha / alpha.value  # an eigenvalue of α times the Hessian is 1 + q or 1 − q somewhere on that ball
-    there = min(ratio * (1 + q.value) - 1, 1 + ratio * (q.value - 1))
-    return f"; on the paper's ball ‖w‖ ≤ 2D it does not (q ≥ {there:.3g})" if q.value >= 1 and there >= 1 else ""
+    q_there = min(ratio * (1 + q.value) - 1, 1 + ratio * (q.value - 1))
+    return f"; on the paper's ball ‖w‖ ≤ 2D it does not (q ≥ {q_there:.3g})" if q.value >= 1 and q_there >= 1 else ""
 
 
 def _named(alpha: float, chosen: str | None) -> str:
@@ -250,17 +250,17 @@ def _named(alpha: float, chosen: str | None) -> str:
 
 
 def rounded_down(x: float, digits: int = DIGITS) -> float:
-    """A positive number with a few digits, at most itself."""
+    """Round a positive number down to a few digits."""
     unit = 10.0 ** (math.floor(math.log10(x)) - digits + 1)
     return min(float(f"{math.floor(x / unit * (1 + 1e-12)) * unit:.{digits}g}"), x)
 
 
 def contraction(q: float, side: Side) -> str:
-    """As in "q ≤ 0.988": rounded to its safe side; 1 − q where q is next to 1."""
+    """q as text, rounded to its safe side, such as "q ≤ 0.988"; written as 1 − … if q is close to 1."""
     relation = {Side.EXACT: "=", Side.LOWER: "≥"}.get(side, "≤")
     if 0.999 < q < 1:
         return f"q {relation} 1 − {rounded_down(1 - q, 2) if relation == '≤' else 1 - q:.1e}"
     scaled = q * 10**DIGITS if q < 1 else q * 100
     whole = math.ceil(scaled - 1e-9) if relation == "≤" else math.floor(scaled + 1e-9) if relation == "≥" else None
-    shown = q if whole is None else whole / (10**DIGITS if q < 1 else 100)
-    return f"q {relation} {shown:.4g}"
+    rounded = q if whole is None else whole / (10**DIGITS if q < 1 else 100)
+    return f"q {relation} {rounded:.4g}"

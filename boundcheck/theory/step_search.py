@@ -1,4 +1,4 @@
-"""The search for a schedule, constant first and decreasing later, that makes a recursion small after t steps."""
+"""Search for a schedule, constant first and decreasing later, that makes a recursion small after t steps."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from boundcheck.step_schedule import StepSchedule
 
-FASTER = (1.0, 1.25, 1.5, 2.0, 3.0, 4.5)  # β(1−q): the steps of slow decrease, and safer ones
-LONGEST = 20_000  # steps that are tried one by one; a longer run is looked at after as many
+FASTER = (1.0, 1.25, 1.5, 2.0, 3.0, 4.5)  # values of β(1−q): 1 for the slowest decrease; larger values are safer
+LONGEST = 20_000  # steps that are computed one by one; longer runs get the schedule for this many
 
 After = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -17,24 +17,24 @@ After = Callable[[np.ndarray, np.ndarray], np.ndarray]
 def best_schedule(
     greedy: np.ndarray, gap: float, t: int, start: float, after: After, longer: bool, switches: int = 36
 ) -> StepSchedule:
-    """The schedule of a grid with the least ρ_t.
+    """Return the schedule with the least ρ_t on a grid of schedules.
 
     Parameters
     ----------
     greedy : ndarray of shape (t,)
-        The steps that make every next ρ least.
+        The steps that minimise every next ρ.
     gap : float
-        How much a full step without noise brings w nearer to w*, 1−q or αμ: steps of β/i are about 1/(gap·i).
+        The relative decrease of ‖w−w*‖ in a full step without noise, 1−q or αμ: steps of β/i are about 1/(gap·i).
     t : int
-        How many steps.
+        The number of steps.
     start : float
         ρ_0.
     after : callable (ρ, η) -> ndarray
         The next ρ for every schedule.
     longer : bool
-        Whether more than t steps will be taken, so that steps have to decrease at the end.
+        Whether the run has more than t steps; then steps have to decrease at the end.
     switches : int
-        How many numbers of constant steps are tried.
+        How many numbers of constant steps to try.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def best_schedule(
 
 
 def _schedules(greedy: np.ndarray, gap: float, t: int, count: int) -> list[StepSchedule]:
-    """Constant steps, and for each switch the mean of the best steps before it and β/(γ+i) from the best step there."""
+    """Constant schedules, and for each switch: constant steps near the best steps before it, then β/(γ+i)."""
     switches = np.unique(np.concatenate([[0], np.geomspace(1, t, count).astype(int)]))
     tried = [StepSchedule.constant(float(eta)) for eta in (greedy[0], greedy[-1], greedy.mean())]
     for switch in switches[switches < t]:

@@ -1,7 +1,7 @@
 """Step sizes from μ and L, and from the constants of a problem: the public module `bc.step_sizes`.
 
-The methods are in `gradient_methods.py`, the norms in which momentum methods contract in `lyapunov.py`, advice on the
-step to take in `step_advice.py`.
+`gradient_methods.py` has the methods, `lyapunov.py` the norms in which momentum methods contract, and `step_advice.py`
+the recommended step.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class OwnStep:
     alpha : float
         The step α.
     q : float
-        Its contraction constant.
+        The contraction constant max(1 − αμ, αL − 1).
     contracts : bool
-        Whether q < 1.
+        Whether q < 1, and no measurement on the ball shows otherwise.
     """
 
     alpha: float
@@ -54,12 +54,12 @@ class OwnStep:
 
 @dataclass(frozen=True)
 class StepSizes:
-    """What follows from μ and L: the best gradient step, the momentum methods, and what the problem's own step does.
+    """Step sizes for μ and L: the best gradient step, the momentum methods, and the problem's own step.
 
     Attributes
     ----------
     proved : bool
-        False if μ and L were measured at w* alone, or hold with some probability only. All are estimates then.
+        False if μ and L were measured at w* only, or hold only with some probability. Then all numbers are estimates.
     best : GradientDescent
         Gradient descent with the best step.
     heavy_ball : Momentum
@@ -67,7 +67,7 @@ class StepSizes:
     nesterov : Momentum
         Nesterov's method.
     own : OwnStep or None
-        The step of the problem; None if it has none.
+        The step of the problem; None if the constants contain no alpha.
     """
 
     proved: bool
@@ -91,17 +91,17 @@ class StepSizes:
 
 
 def from_constants(constants: Constants) -> StepSizes | None:
-    """The step sizes that the constants of a problem give.
+    """Compute step sizes from the constants of a problem.
 
     Parameters
     ----------
     constants : Constants
-        With μ and L, and where the problem has a step size also alpha and q.
+        The constants: μ and L, and alpha and q if the problem has a step size.
 
     Returns
     -------
     StepSizes or None
-        None where μ and L are missing, or are not the ends of a positive spectrum.
+        None if μ or L is missing, or if they are not the ends of a positive spectrum.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def from_constants(constants: Constants) -> StepSizes | None:
 
 
 def _vouched(constants: Constants) -> bool:
-    """Whether μ and L are on their safe sides: a step that contracts for them then contracts for the true values."""
+    """Whether μ and L are on their safe sides. Then a step that contracts for them contracts for the true values."""
     mu, L = constants["mu"].side, constants["L"].side
     return mu in (Side.EXACT, Side.LOWER) and L in (Side.EXACT, Side.UPPER)
 
@@ -131,5 +131,5 @@ def _own_step(constants: Constants) -> OwnStep | None:
         return None
     step = gradient_descent(constants["mu"].value, constants["L"].value, constants["alpha"].value)
     q = constants["q"]
-    refuted = q.value >= 1 and q.side in (Side.EXACT, Side.LOWER)  # somewhere on the ball, if not at w*
+    refuted = q.value >= 1 and q.side in (Side.EXACT, Side.LOWER)  # Φ does not contract on the whole ball
     return OwnStep(step.alpha, step.q, step.contracts and not refuted)

@@ -1,8 +1,8 @@
-"""ρ_t and σ_k along the steps of a run: the smaller of two recursions, and the constants that it rests on.
+"""ρ_t and σ_k along the steps of a run: the smaller of two recursions, and the constants that it uses.
 
-One recursion is that of `stochastic-recursive`, for every map; the other that of `sgd-convex`, for gradient descent.
-For a Neumann series of random length there is one formula (docs/proofs.md#stochastic-neumann). The mean of v_k has a
-rate of its own, without noise (docs/proofs.md#stochastic-bias).
+One recursion is that of `stochastic-recursive`, for every map; the other is that of `sgd-convex`, for gradient descent.
+For a Neumann series of random length there is one formula (docs/proofs.md#stochastic-neumann). The mean of v_k has its
+own rate, without noise (docs/proofs.md#stochastic-bias).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UP = 1 + 1e-14  # a few roundings
 
 @dataclass(frozen=True, eq=False)
 class DistanceBounds:
-    """Bounds on a mean square distance after 0, 1, 2, … steps, and the names of the constants that they rest on."""
+    """Bounds on a mean square distance after 0, 1, 2, … steps, with the names of the constants in them."""
 
     values: np.ndarray
     names: tuple[str, ...]
@@ -52,12 +52,12 @@ def recursive_sigma(constants: Constants, steps: StepSchedule, k: int) -> Distan
 
 
 def descent_of(constants: Constants) -> ConvexDescent:
-    """Gradient descent with these constants, for ρ_t."""
+    """The constants of gradient descent for ρ_t."""
     return ConvexDescent(**_numbers(constants, OF_CONVEX_RHO))
 
 
 def descent_at_linear_system(constants: Constants) -> ConvexDescent:
-    """The same for σ_k."""
+    """The constants of gradient descent for σ_k."""
     value = _numbers(constants, OF_CONVEX_SIGMA)
     L_E, m_1 = value.pop("L_E"), value.pop("m_1")
     return ConvexDescent(**value, V_star=0.0, mse_0=0.0).at_linear_system(L_E, m_1)
@@ -81,7 +81,7 @@ def mean_of_v(constants: Constants, steps: StepSchedule, k: int) -> DistanceBoun
 
 
 def neumann_sigma(constants: Constants, k: int) -> DistanceBounds:
-    """The same as σ_k for v = K·∂₁Φ̂(ζ_1)ᵀ⋯∂₁Φ̂(ζ_p)ᵀ∇₁E, p uniform below K, for K = 0 … k."""
+    """Bounds on E‖v − v(w)‖² for v = K·∂₁Φ̂(ζ_1)ᵀ⋯∂₁Φ̂(ζ_p)ᵀ∇₁E, p uniform below K, for K = 0 … k."""
     value = _contraction(constants, OF_SIGMA)
     lengths = np.arange(k + 1)
     growth = (value["q"] ** 2 + value["m_1"]) * UP
@@ -97,7 +97,7 @@ def neumann_mean(constants: Constants, k: int) -> DistanceBounds:
 
 
 def _size(value: Mapping[str, float]) -> float:
-    """At least ‖v(w)‖."""
+    """An upper bound on ‖v(w)‖."""
     return value["L_E"] / (1 - value["q"]) * UP
 
 
@@ -108,18 +108,18 @@ OF_MEANS = ("sid-bias", "sid-variance-of-mean")  # the bounds that need E v_k on
 
 
 def smaller(ways: tuple[Make, ...], constants: Constants, steps: StepSchedule, n: int) -> DistanceBounds:
-    """The smaller bound at every point of those that can be computed; one that is proved comes before estimates.
+    """The smaller bound at every point, among the bounds that can be computed. Proved bounds come before estimates.
 
     Parameters
     ----------
     ways : tuple of callable
-        `RHO` or `SIGMA`, or one that is in them.
+        `RHO` or `SIGMA`, or a part of them.
     constants : Constants
         The constants.
     steps : StepSchedule
         The steps.
     n : int
-        How many.
+        The number of steps.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def smaller(ways: tuple[Make, ...], constants: Constants, steps: StepSchedule, n
     Raises
     ------
     MissingConstantError, AssumptionError
-        If neither can be computed, with what the first one lacks.
+        If no bound can be computed; the error of the first one.
     """
     rates: list[DistanceBounds] = []
     reason: Exception | None = None

@@ -1,6 +1,6 @@
-"""Bounds on E‖w_i−w*‖² along any steps: by our recursion, and by the two theorems of the paper, one phase each.
+"""Bounds on E‖w_i−w*‖² along any steps: by our recursion, and by the two theorems of the paper, one for each phase.
 
-The recursion is that of the bound `stochastic-recursive`, whose formula has a constant step; a test compares the two.
+The bound `stochastic-recursive` has the same recursion with a constant step; a test compares the two.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.catalogue import bounds
 from boundcheck.theory.symbols import QUANTITIES
 
-# A step is products, sums and roots of numbers that are not negative: 9u at most, see docs/proofs.md.
+# A step consists of products, sums and roots of nonnegative numbers; its rounding is at most 9u, see docs/proofs.md.
 UP = 1 + 16 * 2.0**-53
-SMALLEST = 1e-290  # what may have underflowed is far below
+SMALLEST = 1e-290  # far above everything that may have underflowed
 
 
 def mean_square_distance(
     steps: StepSchedule, t: int, *, q: float, m_1: float, V_star: float, mse_0: float, rigorous: bool = True
 ) -> np.ndarray:
-    """ρ_0 … ρ_t with E‖w_i−w*‖² ≤ ρ_i, for w_{i+1} = w_i + η_i(Φ̂(w_i,ζ_i)−w_i).
+    """Return ρ_0 … ρ_t with E‖w_i−w*‖² ≤ ρ_i, for w_{i+1} = w_i + η_i(Φ̂(w_i,ζ_i)−w_i).
 
-    ρ_{i+1} = (1−η_i(1−q))²ρ_i + η_i²(√m₁√ρ_i + √V*)². For v_{i+1} = v_i + η_i(∂₁Φ̂(w,ζ_i)ᵀv_i + ∇₁E(w) − v_i) from 0
-    the same with V* = m₁L_E²/(1−q)² and MSE_0 = L_E²/(1−q)² bounds E‖v_i−v(w)‖², whatever w is in the ball.
+    ρ_{i+1} = (1−η_i(1−q))²ρ_i + η_i²(√m₁√ρ_i + √V*)². With V* = m₁L_E²/(1−q)² and MSE_0 = L_E²/(1−q)² this also bounds
+    E‖v_i−v(w)‖² for v_{i+1} = v_i + η_i(∂₁Φ̂(w,ζ_i)ᵀv_i + ∇₁E(w) − v_i) from v_0 = 0, for every w in the ball.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ def mean_square_distance(
     mse_0 : float
         E‖w_0−w*‖².
     rigorous : bool
-        Whether every step is rounded up, so that rounding makes no value too small; True by default.
+        Whether to round up every step, which keeps every value an upper bound; True by default.
 
     Returns
     -------
     ndarray
-        t + 1 values. Infinite where they exceed every double.
+        t + 1 values; infinite where they overflow.
 
     Raises
     ------
@@ -103,7 +103,7 @@ class PaperDistance:
 def mean_square_distance_of_paper(
     steps: StepSchedule, t: int, *, q: float, sigma_1: float, sigma_2: float, mse_0: float
 ) -> PaperDistance:
-    """Theorem 4.1 while the step is constant, then Theorem 4.2 from where it ends.
+    """Bounds by Theorem 4.1 while the step is constant, and by Theorem 4.2 after that.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def mean_square_distance_of_paper(
     Returns
     -------
     PaperDistance
-        t + 1 values, and what fails.
+        t + 1 values, and the condition that fails, if any.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Steps of stochastic iterations: the advice of the paper, and those that make our recursive bound small."""
+"""Steps of stochastic iterations: as the paper recommends, or such that our recursive bound is small."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from boundcheck.theory.symbols import QUANTITIES
 
 
 def advise(q: float, sigma_1: float, sigma_2: float, mse_0: float, t: int) -> StepSchedule:
-    """The steps that Grazzi, Pontil and Salzo (2021) advise after their Theorem 4.2.
+    """The steps that Grazzi, Pontil and Salzo (2021) recommend after their Theorem 4.2.
 
     η = 1/(1+σ₂) until the bound of Theorem 4.1 is about its limit ησ₁/(1−q²), and then β/(γ+i) with β = 2/(1−q²) and
-    γ = β(1+σ₂), which starts at the same step. "About" is read as at most twice: until then the part that shrinks is
-    the larger one.
+    γ = β(1+σ₂), which starts at the same step. "About" means at most twice the limit here: until then the decreasing
+    part of the bound is larger than the limit.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def advise(q: float, sigma_1: float, sigma_2: float, mse_0: float, t: int) -> St
     mse_0 : float
         E‖w_0−w*‖².
     t : int
-        How many steps will be taken; a switch after them is left out.
+        The number of steps; a switch after them is left out.
 
     Returns
     -------
@@ -66,10 +66,10 @@ def _until(start: float, limit: float, gap: float) -> float:
 def advise_recursive(q: float, m_1: float, V_star: float, mse_0: float, t: int) -> StepSchedule:
     """Steps that make the bound of `stochastic_recursion.mean_square_distance` small at step t.
 
-    The step that makes the next ρ least is η = (1−q)ρ/((1−q)²ρ + (√m₁√ρ+√V*)²), at most 1: far from w* about constant,
-    near it about 1/((1−q)i). No steps give a smaller ρ_t, for ρ_{i+1} grows with ρ_i. So of the schedules with a
-    constant step first and β/(γ+i) later, the one with the least ρ_t is taken, over a grid of switches and of β. In
-    the cases of the tests ρ_t is then within 10% of the least. A t above 20 000 gets the schedule for 20 000.
+    The step that minimises the next ρ is η = (1−q)ρ/((1−q)²ρ + (√m₁√ρ+√V*)²), at most 1. It is about constant far from
+    w*, and about 1/((1−q)i) near w*. No other steps give a smaller ρ_t, because ρ_{i+1} grows with ρ_i. The result is
+    the schedule with the least ρ_t among schedules with a constant step first and β/(γ+i) later, on a grid of switches
+    and of β. In the tests this ρ_t is within 10% of the least. A t above 20 000 gets the schedule for 20 000.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def advise_recursive(q: float, m_1: float, V_star: float, mse_0: float, t: int) 
     mse_0 : float
         E‖w_0−w*‖².
     t : int
-        How many steps will be taken.
+        The number of steps.
 
     Returns
     -------
@@ -110,19 +110,19 @@ def advise_recursive(q: float, m_1: float, V_star: float, mse_0: float, t: int) 
 
 
 def best_steps(q: float, m_1: float, V_star: float, mse_0: float, t: int) -> np.ndarray:
-    """The step at each i that makes the next ρ of the recursion least.
+    """The step at each i that minimises the next ρ of the recursion.
 
     Parameters
     ----------
     q, m_1, V_star, mse_0 : float
-        As for `advise_recursive`.
+        The constants, as for `advise_recursive`.
     t : int
-        How many steps.
+        The number of steps.
 
     Returns
     -------
     ndarray
-        η_0 … η_{t−1}, and η_0 alone if t is 0.
+        η_0 … η_{t−1}; only η_0 if t is 0.
     """
     _refuse(t, q=q, m_1=m_1, V_star=V_star, mse_0=mse_0)
     gap, rho, root = 1 - q, mse_0, math.sqrt(V_star)
@@ -131,7 +131,7 @@ def best_steps(q: float, m_1: float, V_star: float, mse_0: float, t: int) -> np.
         noise = (math.sqrt(m_1 * rho) + root) ** 2
         curvature = gap * gap * rho + noise
         eta = min(1.0, gap * rho / curvature) if curvature > 0 else 1.0
-        steps[i] = eta = max(eta, 1e-12)  # a step has to be positive; at w* none is needed
+        steps[i] = eta = max(eta, 1e-12)  # a step has to be positive, also at w*
         rho = (1 - eta + eta * q) ** 2 * rho + eta * eta * noise
     return steps
 

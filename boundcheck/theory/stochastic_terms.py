@@ -1,4 +1,4 @@
-"""The parts that the bounds for minibatch hypergradients share: c₁, ‖v(w)‖, and sums squared together or apart."""
+"""Terms that the bounds for minibatch hypergradients share: c₁, ‖v(w)‖, and sums squared together or term by term."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ NOISE_GROWTH = 2 * m_1 * INVERSE**2
 
 
 def deviation(weight: sp.Expr) -> sp.Expr:
-    """What the mean of ∇̂f given w_t is off by in L², by Minkowski: weight·√ρ + L_Φ√σ + ν₂√ρ√σ."""
+    """A bound in L² on the error of the mean of ∇̂f given w_t, by Minkowski: weight·√ρ + L_Φ√σ + ν₂√ρ√σ."""
     return weight * sp.sqrt(mse_w) + (L_Phi_star + nu_2 * sp.sqrt(mse_w)) * sp.sqrt(mse_v)
 
 
 def squares(weight: sp.Expr) -> sp.Expr:
-    """The same three terms squared one by one; (a+b+c)² ≤ 3(a²+b²+c²)."""
+    """The sum of the squares of the three terms of `deviation`; (a+b+c)² ≤ 3(a²+b²+c²)."""
     return weight**2 * mse_w + L_Phi_star**2 * mse_v + nu_2**2 * mse_w * mse_v
 
 
-# E‖(Ẑ−Z_t)ᵀv_k‖², the noise of the last draw: ‖v_k‖ is at most ‖v(w_t)‖ and √σ together, in L²
+# E‖(Ẑ−Z_t)ᵀv_k‖², the noise of the last draw: ‖v_k‖ is at most ‖v(w_t)‖ + √σ in L²
 LAST_DRAW = m_2 * (LINEAR_SOLUTION + sp.sqrt(mse_v)) ** 2
 
 
 def factor(rate: sp.Expr, step: sp.Expr) -> sp.Expr:
-    """1 − step·(1−rate) for a step up to 1, as a sum of two numbers that are not negative, so that nothing cancels."""
+    """1 − step·(1−rate) for a step up to 1, as a sum of two nonnegative numbers, which does not cancel."""
     return sp.Max(1 - step, 0) + step * rate
 
 
-GAP_OF_SQUARES = (1 - q) * (1 + q)  # 1−q², likewise
+GAP_OF_SQUARES = (1 - q) * (1 + q)  # 1−q² without cancellation

@@ -7,8 +7,8 @@
 * index: a number of iterations (t, k, K);
 * coefficient: shorthand that a bound defines in its `where` (c₁, c₂, c₃ are in `coefficients.py`).
 
-`direction` says how a bound moves with the symbol: +1 up, −1 down (so that a safe value is one from
-below, as for μ), 0 for what is chosen rather than measured. A contract test checks it for every bound.
+`direction` says how a bound moves with the symbol: +1 up, −1 down (then a lower bound is the safe value, as for μ),
+0 if the quantity is chosen rather than measured. A contract test checks it for every bound.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Quantity:
     high: float = math.inf  # always excluded
     assumption: str = ""  # the assumption that fails outside the domain
     remedy: str = ""
-    text: str = ""  # how a terminal shows it, where sympy's own rendering of the name will not do
+    text: str = ""  # the name in the terminal; empty to use sympy's rendering
 
     @cached_property
     def symbol(self) -> sp.Symbol:
@@ -48,9 +48,9 @@ class Quantity:
         return sp.Symbol(self.name, positive=True) if self.low_open else sp.Symbol(self.name, nonnegative=True)
 
     def check(self, value: float, side: Side = Side.EXACT) -> None:
-        """Raise unless `value` is in the domain: with the assumption that fails, or as plain bad input.
+        """Raise InputError or AssumptionError unless `value` is in the domain.
 
-        A value that may be larger than the truth does not show that an assumption fails.
+        If the true constant may be smaller than `value`, the message says "not known to hold" instead of "fails".
         """
         if math.isnan(value) or math.isinf(value):
             raise InputError(f"{self.name} = {value} is not finite; give a finite number ({self.meaning})")
@@ -88,7 +88,7 @@ CONSTANTS = (
     Quantity(
         "q_star",
         r"q_\star",
-        "‖∂₁Φ(w*,λ)‖, the contraction constant at the fixed point alone",
+        "‖∂₁Φ(w*,λ)‖, the contraction constant at the fixed point only",
         high=1.0,
         assumption="contraction at the fixed point",
         remedy=CONTRACTION_REMEDY,
@@ -121,7 +121,7 @@ CONSTANTS = (
     Quantity(
         "L_ell", r"L_\ell", "bound on ‖∇²₂₁ℓ‖: at w(λ) in appendix B, over the ball for the weighted norm", text="L_ℓ"
     ),
-    Quantity("r_0", "r_0", "‖w_0−w*‖, how far the start is from the solution"),
+    Quantity("r_0", "r_0", "‖w_0−w*‖, the distance from the start to the solution"),
     Quantity("W", "W", "‖w'(λ)‖"),
     Quantity("g_star", r"g_\star", "‖∇₁E(w*,λ)‖", text="g*"),
     Quantity(
@@ -195,14 +195,16 @@ STOCHASTIC = (
     gamma
 ) = _symbols(STOCHASTIC)  # fmt: skip
 
-# how a terminal shows what a bound may have on its left, and the states of a recursion
-SHOWN = {"error": "‖g − ∇f‖", "dw": "‖w_t' − w'‖", "du": "‖u_{t,k} − w'‖", "r_t": "r", "Delta_t": "Δ'"}
-SHOWN |= {"R_t": "R", "U_t": "U", "eps_0": "ε_0", "lam_step": "‖λ − λ_prev‖"}
-SHOWN |= {"bias": "‖E g − ∇f‖", "mse": "E‖g − ∇f‖²", "mse_w": "E‖w_t − w*‖²", "mse_v": "E‖v_k − v(w_t)‖²", "M_t": "M"}
-SHOWN |= {"variance_given_w": "E V[g | w_t]", "variance_of_mean": "V E[g | w_t]"}
+# names in the terminal: the left-hand sides of bounds, and the states of recursions
+TERMINAL_NAMES = {
+    "error": "‖g − ∇f‖", "dw": "‖w_t' − w'‖", "du": "‖u_{t,k} − w'‖", "r_t": "r", "Delta_t": "Δ'", "R_t": "R",
+    "U_t": "U", "eps_0": "ε_0", "lam_step": "‖λ − λ_prev‖", "bias": "‖E g − ∇f‖", "mse": "E‖g − ∇f‖²",
+    "mse_w": "E‖w_t − w*‖²", "mse_v": "E‖v_k − v(w_t)‖²", "M_t": "M", "variance_given_w": "E V[g | w_t]",
+    "variance_of_mean": "V E[g | w_t]",
+}  # fmt: skip
 
 OBSERVABLES = tuple(
-    Quantity(name, latex, meaning, "observable", text=SHOWN.get(name, ""))
+    Quantity(name, latex, meaning, "observable", text=TERMINAL_NAMES.get(name, ""))
     for name, latex, meaning in (
         ("error", r"\|g(\lambda)-\nabla f(\lambda)\|", "hypergradient error; g is ∇f_t for ITD, ∇̂f for AID"),
         ("r_t", "r_t", "‖w_t−w*‖"),
@@ -216,7 +218,7 @@ OBSERVABLES = tuple(
         ("newton_t", "s_t", "‖(I−∂₁Φ(w_t))⁻¹(w_t−Φ(w_t))‖, the length of a Newton step"),
         ("v_t", r"\|v_t\|", "‖v_t‖, v_t = (I−∂₁Φ(w_t)ᵀ)⁻¹∇₁E(w_t)"),
         ("v_star", r"\|v\|", "‖v(λ)‖, v = (I−∂₁Φ(w*)ᵀ)⁻¹∇₁E(w*)"),
-        ("v_k", r"\|v_{t,k}\|", "‖v_{t,k}‖, what the linear solver gave"),
+        ("v_k", r"\|v_{t,k}\|", "‖v_{t,k}‖, the norm of the linear solver's result"),
         ("solve_error", r"\|\partial_2\Phi(w_t)^\top(v_{t,k}-v_t)\|", "‖∂₂Φ(w_t)ᵀ(v_{t,k}−v_t)‖"),
         ("eps_w", r"\varepsilon_w", "‖w−Φ(w,λ)‖, the residual of the fixed point"),
         ("eps_v", r"\varepsilon_v", "‖(I−∂₁Φ(w)ᵀ)v−∇₁E(w)‖, the residual of the linear system"),
@@ -234,10 +236,10 @@ OBSERVABLES = tuple(
         ("dZ", r"\|\partial_2\Phi(w_t)-\partial_2\Phi(w)\|", "‖∂₂Φ(w_t)−∂₂Φ(w*)‖"),
         ("A_t_inv", r"\|A_t^{-1}\|", "‖(I−∂₁Φ(w_t)ᵀ)⁻¹‖"),
         ("A_inv", r"\|A^{-1}\|", "‖(I−∂₁Φ(w*)ᵀ)⁻¹‖"),
-        ("path_t", "P_t", "Σ_{1≤j<t} q^(t−1−j)‖w_j−w*‖, the distances along the path as ITD's derivative sees them"),
-        ("gap_t", r"\|g-\tilde g\|", "‖g−g̃‖, how far the hypergradient is from the reference"),
+        ("path_t", "P_t", "Σ_{1≤j<t} q^(t−1−j)‖w_j−w*‖, the distances along the path, weighted as in ITD"),
+        ("gap_t", r"\|g-\tilde g\|", "‖g−g̃‖, the distance from the hypergradient to the reference"),
         ("eps_0", r"\varepsilon_0", "‖w_0−Φ(w_0,λ)‖, the residual of the start"),
-        ("r_prev", r"r_{\mathrm{prev}}", "‖w_0−w(λ_prev)‖, how far the start is from the solution at the λ before"),
+        ("r_prev", r"r_{\mathrm{prev}}", "‖w_0−w(λ_prev)‖, the distance from the start to the previous solution"),
         ("W_path", r"W_{\mathrm{path}}", "sup of ‖w'‖ over the segment from λ_prev to λ"),
         ("lam_step", r"\|\lambda-\lambda_{\mathrm{prev}}\|", "‖λ−λ_prev‖, the length of the upper-level step"),
         ("Delta_t", r"\Delta'_t", "bound on ‖w_t'−w'‖ carried by a recursion"),
@@ -254,23 +256,23 @@ OBSERVABLES = tuple(
         ("mse_w", r"\rho_t", "ρ_t ≥ E‖w_t−w*‖², the mean square distance of the lower level"),
         ("mse_v", r"\sigma_k", "σ_k ≥ E‖v_k−v(w)‖² for every w of the ball; v(w) = (I−∂₁Φ(w)ᵀ)⁻¹∇₁E(w)"),
         ("M_t", "M_t", "bound on E‖w_t−w*‖² carried by a recursion"),
-        # sums over the steps i < t of a run, each term times Π_{i<j<t} r_j; the proof lets step j keep r_j of
-        # E‖w_j−w*‖²: 1−η_j(1−q²), (1−η_j(1−q))² or (1−η_jαμ)²
+        # Sums over the steps i < t of a run, each term times Π_{i<j<t} r_j. In the proof, step j multiplies E‖w_j−w*‖²
+        # by r_j, which is 1−η_j(1−q²), (1−η_j(1−q))² or (1−η_jαμ)².
         (
             "start_t",
             r"\Pi_t\,\mathrm{MSE}_0",
-            "Π_{j<t} r_j E‖w_0−w*‖², what is left of the start where step j keeps r_j",
+            "Π_{j<t} r_j E‖w_0−w*‖², the start times the factors r_j of all steps",
         ),
-        ("noise_t", "N_t", "Σ_{i<t} η_i² E V[Φ̂(w_i)|w_i], each term times what later steps keep of it"),
-        ("moves_t", "Q_t", "Σ_{i<t} η_i² E‖Φ(w_i)−w_i‖², each term times what later steps keep of it"),
-        ("averaged_t", "H_t", "Σ_{i<t} η_i(1−η_i) E‖Φ(w_i)−w_i‖², each term times what later steps keep of it"),
-        ("squares_t", "S_t^{(2)}", "Σ_{i<t} η_i² E‖w_i−w*‖², each term times what later steps keep of it"),
-        ("roots_t", "S_t^{(1)}", "Σ_{i<t} η_i² (E‖w_i−w*‖²)^½, each term times what later steps keep of it"),
-        ("curved_t", "C_t", "Σ_{i<t} α E⟨∇₁ℓ(w_i)−μ(w_i−w*), w_i−w*⟩, each term times what later steps keep of it"),
+        ("noise_t", "N_t", "Σ_{i<t} η_i² E V[Φ̂(w_i)|w_i], each term times the factors r_j of later steps"),
+        ("moves_t", "Q_t", "Σ_{i<t} η_i² E‖Φ(w_i)−w_i‖², each term times the factors r_j of later steps"),
+        ("averaged_t", "H_t", "Σ_{i<t} η_i(1−η_i) E‖Φ(w_i)−w_i‖², each term times the factors r_j of later steps"),
+        ("squares_t", "S_t^{(2)}", "Σ_{i<t} η_i² E‖w_i−w*‖², each term times the factors r_j of later steps"),
+        ("roots_t", "S_t^{(1)}", "Σ_{i<t} η_i² (E‖w_i−w*‖²)^½, each term times the factors r_j of later steps"),
+        ("curved_t", "C_t", "Σ_{i<t} α E⟨∇₁ℓ(w_i)−μ(w_i−w*), w_i−w*⟩, each term times the factors r_j of later steps"),
         (
             "curved_roots_t",
             "C_t^{(1)}",
-            "Σ_{i<t} (α E⟨∇₁ℓ(w_i)−μ̂(w_i−w*), w_i−w*⟩)^½, each term times what later steps keep of it",
+            "Σ_{i<t} (α E⟨∇₁ℓ(w_i)−μ̂(w_i−w*), w_i−w*⟩)^½, each term times the factors r_j of later steps",
         ),
     )
 )
@@ -307,7 +309,7 @@ COEFFICIENTS = (
 )
 c_1, c_2, c_3, gap, s, shrink, shrink_gap, S_t, dS_t, r_inner, R_inner, q_mean = _symbols(COEFFICIENTS)
 
-# what a bound on a stochastic method has on its left: means over its draws, which one run does not show
+# left-hand sides of bounds on stochastic methods: means over the draws, which cannot be measured from one run
 MEANS = frozenset((bias, mse, variance_given_w, variance_of_mean, mse_w, mse_v))
 
 QUANTITIES = MappingProxyType(

@@ -1,4 +1,4 @@
-"""How a bound looks on paper (LaTeX) and on a terminal (Unicode), generated from its formula."""
+"""Print a bound as LaTeX, and as Unicode for the terminal, from its formula."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _guarded(expr: sp.Max) -> sp.Expr | None:
-    """t−1 for max(t−1, 0), which only guards t = 0, where its factor vanishes: on paper it is t−1."""
+    """t−1 for max(t−1, 0), which is printed as t−1; the maximum matters only at t = 0, where its factor is 0."""
     rest = [arg for arg in expr.args if arg != 0]
     is_index = len(rest) == 1 and all(QUANTITIES[symbol.name].kind == "index" for symbol in rest[0].free_symbols)
     return rest[0] if is_index else None
@@ -56,17 +56,17 @@ class _Unicode(PrettyPrinter):
 
 
 def expression_text(expression: sp.Expr) -> str:
-    """A bare expression in Unicode, over as many lines as it takes."""
+    """An expression in Unicode, possibly over several lines."""
     return str(_Unicode({"use_unicode": True, "wrap_line": False}).doprint(expression))
 
 
 def expression_latex(expression: sp.Expr) -> str:
-    """A bare expression in the paper's notation."""
+    """An expression as LaTeX, in the paper's notation."""
     return str(_Latex({"symbol_names": LATEX_NAMES}).doprint(expression))
 
 
 def definitions(bound: Bound) -> tuple[str, ...]:
-    """LaTeX of the shorthand that the formula uses, in the order in which it is met."""
+    """LaTeX of the definitions of the formula's shorthand, in the order of first use."""
     lines: dict[sp.Symbol, str] = {}
     pending = [bound.formula]
     while pending:
@@ -95,7 +95,7 @@ def recursion_latex(bound: Bound) -> tuple[str, ...]:
 
 
 def statement_latex(bound: Bound, *, coefficients: bool = True) -> str:
-    """The inequality alone."""
+    """LaTeX of the inequality, without definitions."""
     form = bound.formula if coefficients else bound.primitive
     return rf"{expression_latex(bound.bounds)} \le {expression_latex(form)}"
 

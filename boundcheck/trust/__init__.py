@@ -1,1 +1,1 @@
-"""Can I trust this hypergradient? To a tolerance, from any library, along a run."""
+"""The accuracy of a hypergradient: to a tolerance, from any library, along a run."""

@@ -1,8 +1,8 @@
-"""A hypergradient to a tolerance: better and better points, until one is good enough and the next one shows it.
+"""Compute a hypergradient to a tolerance, by improving points until the next point shows that one is good enough.
 
-The next point is the first-order correction of the one before. Its lower level is about a Newton step further on, so
-g⁺ − g is the error of g up to second order. A certificate of the next point, from proved constants, makes a bound from
-both sides of this estimate (docs/proofs.md, "Correction").
+The next point is the first-order correction of the point before. Its lower level is about a Newton step further, so
+g⁺ − g is the error of g up to second order. A certificate of the next point, from proved constants, turns this estimate
+into lower and upper bounds (docs/proofs.md, "Correction").
 """
 
 from __future__ import annotations
@@ -32,47 +32,50 @@ from boundcheck.trust.tolerance import Tolerance
 from boundcheck.trust.way_to_solution import leads_to
 
 FIRST = 2  # lower-level steps before the first point
-FACTOR = 0.1  # by which a point is to be better than the one before, at most
-CHECK = 0.3  # at least, which is enough to show the error of the one before
+FACTOR = 0.1  # the strongest reduction of the residual from one point to the next
+CHECK = 0.3  # the weakest reduction, which is enough to show the error of the point before
 LOOSEST = 0.3  # the tolerance of the first linear solve
-WITHIN = 0.5  # of the tolerance: what a point aims at
-SHARE = 0.3  # of the error that a point aims at: what its linear solver may leave
-NEAR = 0.1  # of the length of w: v is not solved for at a w that is farther from the solution
-APPROACH = 10  # improvements of w until then at most
-ROUNDS = 40  # points at most
-CONTRACTS = 0.9  # a lower level whose steps shrink faster than this is worth plain iterations for v too
+WITHIN = 0.5  # a point aims at this fraction of the tolerance
+SHARE = 0.3  # the linear solver may leave this fraction of the error at which a point aims
+NEAR = 0.1  # the linear system is solved only at a w whose distance to w(λ) is below this fraction of its length
+APPROACH = 10  # at most this many improvements of w before the first linear solve
+ROUNDS = 40  # at most this many points
+CONTRACTS = 0.9  # try plain iterations for v too if lower-level steps shrink at least this fast
 
 
 def to_tolerance(
     problem: Problem, tolerance: Tolerance, w0: Tensor, v0: Tensor | None, most: int, with_proof: bool
 ) -> AccurateHypergradient:
-    """The hypergradient at the problem's λ.
+    """Compute the hypergradient at the problem's λ to a tolerance.
 
     Parameters
     ----------
     problem : Problem
+        The problem.
     tolerance : Tolerance
+        The tolerance.
     w0 : tensor of shape (d,)
         The start of the lower level.
     v0 : tensor of shape (d,), optional
         The start of the linear solver.
     most : int
-        The steps that one solver may take.
+        The largest number of steps of one solver.
     with_proof : bool
-        Whether to prove the error where that is possible.
+        Whether to prove the error if possible.
 
     Returns
     -------
     AccurateHypergradient
+        The hypergradient with its error.
 
     Raises
     ------
     ToleranceError
-        If the tolerance is not reached; `best` has what was.
+        If the tolerance is not reached; `best` has the best result.
     DivergenceError
         If the lower level diverges.
     InputError
-        If a function of the user gives two answers to one question.
+        If a function of the user returns different values for the same input.
     """
     with same_answers(problem):
         try:
@@ -84,7 +87,7 @@ def to_tolerance(
 
 
 def _with_cause(problem: Problem, error: ToleranceError) -> ToleranceError:
-    """The error, or the cause of it where Newton's method finds that w(λ) has no derivative."""
+    """The error, or an error with its cause if Newton's method shows that w(λ) has no derivative."""
     if problem.d <= DENSE:
         try:
             reference(quick(problem), problem.lam[None])
@@ -99,7 +102,7 @@ def _to_tolerance(
     problem: Problem, tolerance: Tolerance, w0: Tensor, v0: Tensor | None, most: int, with_proof: bool,
     newton: bool = True,
 ) -> AccurateHypergradient:  # fmt: skip
-    """Better and better points; with `newton` by Newton steps, and otherwise by steps of the lower level."""
+    """Improve points by Newton steps (`newton`) or by steps of the lower level, until the tolerance is reached."""
     solvers, point = _first(problem, tolerance.rtol, w0, v0, most, newton)
     unit = unit_of_rounding(problem, point.w)
     gaps, errors, answer, sensitivity, eps_g = [], [], None, 0.0, None
@@ -107,9 +110,9 @@ def _to_tolerance(
         following = _following(solvers, point, _aim(tolerance, point, eps_g))
         gaps.append(float(lower_level.length(following.value - point.value)))
         sensitivity = max(sensitivity, sensitivity_of(gaps[-1], point))
-        shown = shown_error(gaps, sensitivity, point, following, unit)
-        eps_g = None if shown is None else shown.eps_g
-        if shown is not None and tolerance.allows(shown.accuracy):
+        estimate = shown_error(gaps, sensitivity, point, following, unit)
+        eps_g = None if estimate is None else estimate.eps_g
+        if estimate is not None and tolerance.allows(estimate.accuracy):
             proof = _proof(problem, solvers, point, following, tolerance) if with_proof else "no proof was asked for"
             if proof == ANOTHER and newton:  # a Newton step went too far
                 return _to_tolerance(problem, tolerance, w0, v0, most, with_proof, newton=False)
@@ -119,18 +122,18 @@ def _to_tolerance(
                 following = solvers.probed(following)
                 if solvers.spectrum.unknown:
                     raise not_known(solvers, point, following)
-                shown = shown_error(gaps, sensitivity, point, following, unit)
-                if shown is not None and tolerance.allows(shown.accuracy):
-                    return result_of(solvers, shown, following.work, 0, proof)
-                eps_g = None if shown is None else shown.eps_g
+                estimate = shown_error(gaps, sensitivity, point, following, unit)
+                if estimate is not None and tolerance.allows(estimate.accuracy):
+                    return result_of(solvers, estimate, following.work, 0, proof)
+                eps_g = None if estimate is None else estimate.eps_g
             elif tolerance.allows(proof.accuracy):
                 proved = CorrectedPoint(point, proof.corrected, proof.accuracy, proof.eps_g)
                 return result_of(solvers, proved, following.work, proof.products, "")
-        answer = shown or answer
-        errors.append(math.inf if shown is None else float(shown.accuracy.error.upper))
-        if stalled(errors) and not halved(point, following):  # an error that is seen late looks like no progress
+        answer = estimate or answer
+        errors.append(math.inf if estimate is None else float(estimate.accuracy.error.upper))
+        if stalled(errors) and not halved(point, following):  # error estimates may lag behind: residuals count too
             break
-        if shown is None and solvers.in_vain(point, following):
+        if estimate is None and solvers.in_vain(point, following):
             break
         point = following
     if answer is None:
@@ -157,17 +160,17 @@ def _to_tolerance(
 def _proof(
     problem: Problem, solvers: Solvers, point: AidPoint, following: AidPoint, tolerance: Tolerance
 ) -> Proof | str:
-    """A proof, or why there is none: that an operation of the user cannot be batched is no reason to end."""
+    """A proof, or why there is none. If an operation of the user cannot be batched, that is a reason, not an error."""
     try:
         return prove(problem, solvers, point, following, tolerance)
     except UserCodeError as why:
-        if why.__cause__ is None:  # not an error of PyTorch: a derivative is wrong, or a value
+        if why.__cause__ is None:  # not an error of PyTorch: a derivative or a value is wrong
             raise
         return str(why)
 
 
-def _is_on_the_way(solvers: Solvers, w0: Tensor, at: AidPoint) -> bool:
-    """Do steps of the lower level lead to this point? Without a proof nothing else says which fixed point it is at."""
+def _is_on_the_way(solvers: Solvers, w0: Tensor, point: AidPoint) -> bool:
+    """Whether steps of the lower level lead to this point. Without a proof, only this shows which fixed point it is."""
     problem, prepared = solvers.problem, solvers.prepared
     if problem.affine or solvers.method != "aid-cg":  # one fixed point, or no Newton step
         return True
@@ -175,21 +178,21 @@ def _is_on_the_way(solvers: Solvers, w0: Tensor, at: AidPoint) -> bool:
     with torch.no_grad():
         for _ in range(FIRST):
             z = problem.psi_at(z, prepared.ready)
-    return leads_to(problem, prepared, problem.dynamics.iterate(z), at.w)
+    return leads_to(problem, prepared, problem.dynamics.iterate(z), point.w)
 
 
 @dataclass(frozen=True)
 class _Aim:
-    """What the next point is to reach."""
+    """The residuals at which the next point aims."""
 
-    w: float  # the residual of w, in that of the point
-    v: float  # the residual of v, in ‖∇₁E‖
+    w: float  # the residual of w, relative to the residual at the present point
+    v: float  # the residual of v, relative to ‖∇₁E‖
 
 
 def _aim(tolerance: Tolerance, point: AidPoint, eps_g: Constant | None) -> _Aim:
-    """How much better the next point is to be: as much as the tolerance needs, by what is known of this one."""
+    """The aim of the next point: the improvement that the tolerance needs, given the error of this point."""
     size = float(lower_level.length(point.value))
-    known = size if eps_g is None else eps_g.value  # of a first point nothing is known
+    known = size if eps_g is None else eps_g.value  # the error of the first point is unknown
     wanted = WITHIN * (tolerance.rtol * size + tolerance.atol)
     w = CHECK if eps_g is None or known == 0 else min(CHECK, max(FACTOR, wanted / known))
     implicit = float(lower_level.length(point.value - point.direct))
@@ -200,9 +203,9 @@ def _aim(tolerance: Tolerance, point: AidPoint, eps_g: Constant | None) -> _Aim:
 def _first(
     problem: Problem, rtol: float, w0: Tensor, v0: Tensor | None, most: int, newton: bool
 ) -> tuple[Solvers, AidPoint]:
-    """The solvers that suit the problem, and AID at a w that is near to the solution.
+    """The solvers that suit the problem, and AID at a w near the solution.
 
-    A v at a w that is still far away is of no use, so w is made better first.
+    Solving for v at a w far from the solution is useless, so w is improved first.
     """
     fast = quick(problem)
     prepared = Prepared(fast, fast.lam)
@@ -230,7 +233,7 @@ def _first(
 
 
 def _methods(problem: Problem, linearised: Linearisation, rate: float) -> list[str]:
-    """Linear solvers in the order in which to try them."""
+    """The linear solvers, in the order in which they are tried."""
     others = ["aid-fp", "aid-cgn"] if rate <= CONTRACTS else ["aid-cgn"]
     try:
         conjugate_gradient.refuse_unless_symmetric(linearised, problem)
@@ -239,31 +242,31 @@ def _methods(problem: Problem, linearised: Linearisation, rate: float) -> list[s
     return ["aid-cg", *others]
 
 
-def _approach(solvers: Solvers, at: Iterate, w0: Tensor, rtol: float) -> Iterate:
-    """A w that is near to the solution, by what the steps so far promise.
+def _approach(solvers: Solvers, current: Iterate, w0: Tensor, rtol: float) -> Iterate:
+    """Improve w until it is near the solution, as estimated from the steps so far.
 
-    How near the tolerance asks for is not known yet. The relative error of w is taken to be that of g.
+    The w that the tolerance needs is not known yet; this assumes that w and g have the same relative error.
     """
     near = WITHIN * min(rtol or NEAR, NEAR)
     at_rest = RESTS * torch.finfo(w0.dtype).eps
-    distance = float(lower_level.length(at.excess)) / (1 - at.rate) if at.rate < 1 else math.inf
+    distance = float(lower_level.length(current.excess)) / (1 - current.rate) if current.rate < 1 else math.inf
     for _ in range(APPROACH):
-        scale = max(float(lower_level.length(x)) for x in (at.w, at.w - w0))
+        scale = max(float(lower_level.length(x)) for x in (current.w, current.w - w0))
         wanted = near * scale
-        if distance <= wanted or float(lower_level.length(at.excess)) <= at_rest * scale:
+        if distance <= wanted or float(lower_level.length(current.excess)) <= at_rest * scale:
             break
-        before, at = at, solvers.improved(at, min(CHECK, max(FACTOR, wanted / distance)))
-        if solvers.in_vain(before, at):
+        before, current = current, solvers.improved(current, min(CHECK, max(FACTOR, wanted / distance)))
+        if solvers.in_vain(before, current):
             break
-        left = float(at.excess.norm()) / float(before.excess.norm())
-        distance = float(lower_level.length(at.w - before.w)) * left / (1 - left) if left < 1 else math.inf
-    return at
+        left = float(current.excess.norm()) / float(before.excess.norm())
+        distance = float(lower_level.length(current.w - before.w)) * left / (1 - left) if left < 1 else math.inf
+    return current
 
 
 def _following(solvers: Solvers, point: AidPoint, aim: _Aim) -> AidPoint:
-    """The next point."""
-    at = solvers.improved(point, aim.w)
+    """Compute the next point."""
+    improved = solvers.improved(point, aim.w)
     try:
-        return solvers.after(point, at, aim.v)
-    except AssumptionError:  # not definite at the new point
-        return replace(solvers, method="aid-cgn").after(point, at, aim.v)
+        return solvers.after(point, improved, aim.v)
+    except AssumptionError:  # I − ∂₁Φ is not definite at the new point
+        return replace(solvers, method="aid-cgn").after(point, improved, aim.v)

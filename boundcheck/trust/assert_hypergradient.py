@@ -1,4 +1,4 @@
-"""`assert_hypergradient`: a line for a test suite, in the manner of `torch.autograd.gradcheck`."""
+"""`assert_hypergradient`: a check for test suites, similar to `torch.autograd.gradcheck`."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ def assert_hypergradient(
 ) -> Audit | None:
     """Raise an AssertionError unless ‖g − ∇f(λ)‖ ≤ rtol·‖∇f(λ)‖ + atol.
 
-    The upper end of the error counts, so that what passes is right, if the reference is certified; the message of the
-    audit says where it rests on an estimate.
+    The test uses the upper bound on the error. So a g that passes is accurate if the reference is certified; if the
+    bound is only an estimate, the message of the audit says so.
 
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name as `load_problem` takes it.
+        The problem, or a name for `load_problem`.
     g : Hypergradient, structure of the hyperparameters, flat tensor or array of shape (n,)
         The hypergradient.
     rtol : float
-        The relative error that is accepted; 1e-2 by default.
+        The accepted relative error; 1e-2 by default.
     atol : float
-        The error that is accepted on top of it; 0 by default. Give it where ∇f may be 0.
+        An accepted absolute error in addition; 0 by default. Give it if ∇f may be 0.
     w : structure of the parameters, or flat tensor of shape (d,), optional
-        The inner solution that g was computed from.
+        The inner solution from which g was computed.
     v : structure of the parameters, or flat tensor of shape (d,), optional
-        The solution of the linear system that g was computed from.
+        The solution of the linear system from which g was computed.
     lam : structure of the hyperparameters, or flat tensor of shape (n,), optional
-        The λ at which ∇f is wanted; the problem's own by default.
+        The λ at which ∇f is compared; the problem's own λ by default.
     raise_exception : bool
-        Whether to raise, which is the default, or to return None where g is not accurate enough.
+        Whether to raise (the default) or to return None if g is not accurate enough.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def assert_hypergradient(
     InputError
         If an argument cannot be used.
     DivergenceError
-        If w(λ) cannot be found, so that there is nothing to compare with.
+        If w(λ) cannot be computed, and so the reference cannot.
     UserCodeError
         If a function of the user raises, or its derivatives are not those of autograd.
 
@@ -74,10 +74,10 @@ def assert_hypergradient(
     for name, value in (("rtol", rtol), ("atol", atol)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
             raise InputError(f"{name} = {value!r} is not a tolerance; give a number >= 0, as in {name}=1e-2")
-    found = audit(problem, g, w, v, lam=lam)
-    if float(found.error.upper) <= rtol * float(found.gradient_norm.lower) + atol:
-        return found
+    result = audit(problem, g, w, v, lam=lam)
+    if float(result.error.upper) <= rtol * float(result.gradient_norm.lower) + atol:
+        return result
     if not raise_exception:
         return None
     allowed = f"rtol = {rtol:g}" + (f" and atol = {atol:g}" if atol else "")
-    raise AssertionError(f"{problem.name}: not within {allowed}. {found.message}")
+    raise AssertionError(f"{problem.name}: not within {allowed}. {result.message}")

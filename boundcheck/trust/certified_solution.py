@@ -1,4 +1,4 @@
-"""w(λ) and ∇f(λ) next to a watched w, with what bounds their errors, and the constants on the ball of its start."""
+"""The reference w(λ) and ∇f(λ) for a watched w, with bounds on their errors and constants on the ball of the start."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from boundcheck.report.enclosure import Enclosure
 from boundcheck.side import Side
 
 SPEND = Spend(1e-3, 0)
-ROUNDED = 8  # units of the numbers themselves: what an estimate takes for the error of a reference
+ROUNDED = 8  # the estimated error of a reference, in rounding units of its numbers
 NO_PROOF = "the reference cannot be certified: 2ν₁ε_w ≤ μ_λ² fails, Φ does not contract, or a constant is missing"
 ESTIMATE = Provenance("a few units of rounding, without a proof")
 
 
 @dataclass(frozen=True, eq=False)
 class CertifiedSolution:
-    """The reference at one λ. `eps_g` and `distance` bound how far it is from ∇f(λ) and w(λ); `why` if not proved."""
+    """The reference at one λ. `eps_g` and `distance` bound its distances from ∇f(λ) and w(λ)."""
 
     problem: Problem  # at λ, with the start of the step as its w_0
     solution: ReferenceSolution
     eps_g: Constant
     distance: float
-    constants: Constants  # on B(w(λ), r_0); none where nothing was to be proved
-    why: str = ""
+    constants: Constants  # on B(w(λ), r_0); empty if no proof was requested
+    why: str = ""  # why the bounds are not proved; empty if they are
 
     @property
     def f(self) -> float:
@@ -50,11 +50,11 @@ class CertifiedSolution:
         return float(self.problem.outer(self.solution.w[0], self.problem.lam))
 
     def accuracy(self, g: Tensor) -> Accuracy:
-        """How good a hypergradient is."""
+        """The accuracy of a hypergradient."""
         return accuracy(_numbers(g), _numbers(self.solution.value[0]), self.eps_g)
 
     def distance_of(self, w: Tensor) -> Enclosure:
-        """‖w − w(λ)‖ from both sides, worth what ε_g is worth."""
+        """Lower and upper bounds on ‖w − w(λ)‖, with the side of ε_g."""
         w_star = self.solution.w[0].double()
         gap, sizes = float((w.double() - w_star).norm()), float(w.norm() + w_star.norm())
         off = self.distance + ROUNDED * np.finfo(np.float64).eps * (sizes + len(w) * gap)
@@ -63,15 +63,16 @@ class CertifiedSolution:
 
 
 def certified_solution(problem: Problem, lam: Tensor, w: Tensor, start: Tensor, *, prove: bool) -> CertifiedSolution:
-    """The reference from a watched w by Newton's method, and a proof of it if that is wanted.
+    """Compute the reference by Newton's method from a watched w, and prove its accuracy if requested.
 
     Parameters
     ----------
     problem : Problem
+        The problem.
     lam, w, start : Tensor
-        Flat: λ, where Newton's method starts, and where the lower level started.
+        Flat vectors: λ, the start of Newton's method, and the start of the lower level.
     prove : bool
-        Whether to prove how good it is. Otherwise, and where no proof is found, the numbers are estimates.
+        Whether to prove the accuracy. Without a proof, the bounds are estimates.
     """
     at_lam = replace(problem.at(lam), w0=start)
     solution = reference(quick(replace(at_lam, w0=w)), at_lam.lam[None])
@@ -98,9 +99,9 @@ def certified_solution(problem: Problem, lam: Tensor, w: Tensor, start: Tensor, 
 
 
 def _near(guessed: CertifiedSolution) -> Constants | str:
-    """‖w'‖ and, if the program proves it, q on B(w(λ), r_0): all that is needed next to a proof of w(λ); or why not."""
+    """‖w'‖ and, if proved, q on B(w(λ), r_0), if the program proves w(λ); otherwise the reason why it does not."""
     problem, solution = guessed.problem, guessed.solution
-    if problem.known is not None:  # closed forms, or what the user vouches for
+    if problem.known is not None:  # closed forms, or constants that the user claims
         return "its constants are not those of a program"
     near = near_solution(problem, solution)
     if not isinstance(near, NearSolution):
@@ -113,7 +114,7 @@ def _near(guessed: CertifiedSolution) -> Constants | str:
 
 
 def _on_ball(guessed: CertifiedSolution, doubts: tuple[str, ...]) -> Constants:
-    """Everything on B(w(λ), r_0), proved or estimated."""
+    """All constants on B(w(λ), r_0), proved or estimated."""
     balls = on_balls(
         guessed.problem, guessed.solution, (BallKind.LOCAL,), spend=SPEND, tell=no_progress, doubts=doubts
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The coordinates in which λ moves: λ itself, or log λ where every entry has to be positive."""
+"""The coordinates in which λ moves: λ itself, or log λ if every entry has to be positive."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from boundcheck.numerics.bilevel.problem_types import POSITIVE
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Where λ is in these coordinates, how it moves along a step in them, and how long a unit of each is in λ."""
+    """Coordinates x of λ, entry by entry."""
 
     name: str
-    position: Callable[[Tensor], Tensor]
-    move: Callable[[Tensor, Tensor], Tensor]
+    position: Callable[[Tensor], Tensor]  # x at λ
+    move: Callable[[Tensor, Tensor], Tensor]  # the new λ after a step in x
     scale: Callable[[Tensor], Tensor]  # ∂λ/∂x, entry by entry
 
     def gradient(self, lam: Tensor, g: Tensor) -> Tensor:
-        """The gradient by these coordinates of a function with gradient g by λ."""
+        """The gradient by x, of a function with gradient g by λ."""
         return self.scale(lam) * g
 
 
@@ -33,7 +33,7 @@ BY_NAME = {coordinates.name: coordinates for coordinates in (PLAIN, LOG)}
 
 
 def coordinates_of(problem: Problem, name: str) -> Coordinates:
-    """Those of that name; for "auto", log λ if the domain is `POSITIVE`, and else λ."""
+    """The coordinates with this name; for "auto", log λ if the domain is `POSITIVE`, else λ."""
     if name == "auto":
         return LOG if problem.domain is POSITIVE else PLAIN
     if name not in BY_NAME:

@@ -1,4 +1,4 @@
-"""What a point and a better one after it say of the error, and the result that comes of it."""
+"""The error of a point, from a better point after it, and the result for the user."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ ROUGH = 0.5  # the tolerance of the solve that splits the error
 
 @dataclass(frozen=True, eq=False)
 class CorrectedPoint:
-    """A point, a better hypergradient, and what it shows of the error of the point."""
+    """A point, a better hypergradient, and the accuracy of the point that follows from it."""
 
     point: AidPoint
     corrected: Tensor
     accuracy: Accuracy
-    eps_g: Constant | None  # what the better one may be off; None where nothing is known
+    eps_g: Constant | None  # a bound on the error of `corrected`; None if unknown
 
 
 def shown_error(
     gaps: list[float], sensitivity: float, point: AidPoint, following: AidPoint, unit: float
 ) -> CorrectedPoint | None:
-    """What the next point shows of the error of a point; None if that is nothing."""
+    """Estimate the error of a point from the next point; None if there is no estimate."""
     eps_g = estimate(gaps, sensitivity, point, following, unit)
     if eps_g is None:
         return None
@@ -43,7 +43,7 @@ def shown_error(
 
 
 def not_known(solvers: Solvers, point: AidPoint, following: AidPoint) -> ToleranceError:
-    """The residuals are small, but say nothing of the error."""
+    """The error to raise if the residuals are small, but the error of g is unknown."""
     nothing = Enclosure(np.float64(0), np.float64(math.inf), Side.LOWER)
     best = CorrectedPoint(point, following.value, Accuracy(nothing, nothing, math.inf, 180.0, None), None)
     return ToleranceError(
@@ -56,7 +56,7 @@ def not_known(solvers: Solvers, point: AidPoint, following: AidPoint) -> Toleran
 def result_of(
     solvers: Solvers, answer: CorrectedPoint, work: Work, proof_products: int, why_not: str
 ) -> AccurateHypergradient:
-    """The point as a result, with the split of its error."""
+    """The point as a result, with its error split into the parts of w and v."""
     point = answer.point
     linear, with_split = solvers.linear_part(point, ROUGH)
     return AccurateHypergradient(

@@ -1,4 +1,4 @@
-"""When a fault explains an error: what g would be with this fault alone is near g, and not by chance."""
+"""Decide whether a fault explains an error: the hypergradient with this fault alone is near g, and not by chance."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-SHARE = 0.05  # what an explanation may leave of the error
-CHANCE = 1e-4  # how often an explanation may fit an error that is random
-AS_GOOD = 3  # an explanation that leaves this many times as much is as good
+SHARE = 0.05  # an explanation may leave at most this share of the error
+CHANCE = 1e-4  # the probability that an explanation fits a random error
+AS_GOOD = 3  # an explanation counts as equally good if it leaves at most this many times as much as the best
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A fault, and how far g is from what it would be with this fault alone.
+    """A fault, and the distance from g to the hypergradient with this fault alone.
 
-    `free` numbers were fitted to g; it is the best of `tries`; it may be right by chance with `chance` in all, and
-    may leave `share` of the error.
+    `free` numbers were fitted to g, and the suspect is the best of `tries`. The probability of a fit by chance may be
+    at most `chance` in total, and the fault may leave `share` of the error.
     """
 
     fault: str
@@ -32,17 +32,17 @@ class Suspect:
     share: float = SHARE
 
     def limit(self, entries: float) -> float:
-        """The largest part of the error that may be left, for an error of so many entries that count.
+        """The largest share of the error that the fault may leave, for an error with this many entries that count.
 
-        A random error of length 1 in m dimensions is within r of one place with probability about rᵐ, and of a line
-        with r^(m−1).
+        In m dimensions, a random error of length 1 is within r of a given point with probability about rᵐ, and within r
+        of a given line with probability about r^(m−1).
         """
         dimensions = entries - self.free
         return 0.0 if dimensions <= 0 else min(self.share, (self.chance / self.tries) ** (1 / dimensions))
 
 
 def entries_that_count(error: Tensor) -> float:
-    """(Σ|e_i|)²/Σe_i²: n where all entries are as large, 1 where one is much larger than the others."""
+    """(Σ|e_i|)²/Σe_i²: n if all entries have the same size, 1 if one is much larger than the others."""
     size = error.abs()
     total = float((size / size.max()).square().sum()) if bool(size.max() > 0) else 0.0
     return float((size / size.max()).sum()) ** 2 / total if total else 0.0
@@ -50,17 +50,17 @@ def entries_that_count(error: Tensor) -> float:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The simplest of the explanations that fit best, and another one that fits as well, if there is one."""
+    """The simplest of the best explanations, and another fault that fits equally well, if there is one."""
 
     best: Suspect
     other: Suspect | None = None
 
 
 def simplest(explanations: Iterable[Suspect], error: Tensor, g: Tensor, rounding: float) -> Diagnosis | None:
-    """The first of those that fit as well as the best; None where nothing explains the error.
+    """The first explanation that fits as well as the best one; None if nothing explains the error.
 
-    What is left has to be a small part of g too: all small vectors are near each other. `rounding` is how far two
-    vectors are apart that are equal but for rounding.
+    The remaining distance must be a small part of g too, because all small vectors are near each other. `rounding` is
+    the distance of two vectors that are equal up to rounding.
     """
     entries, size = entries_that_count(error), min(float(error.norm()), float(g.norm()))
     fitting = [e for e in explanations if (limit := e.limit(entries)) > 0 and e.distance <= limit * size < math.inf]
@@ -72,5 +72,5 @@ def simplest(explanations: Iterable[Suspect], error: Tensor, g: Tensor, rounding
 
 
 def double(x: Tensor) -> Tensor:
-    """A vector on the CPU in float64, in which all comparisons are made."""
+    """The vector in float64 on the CPU, for comparisons."""
     return x.detach().to(device="cpu", dtype=torch.float64)

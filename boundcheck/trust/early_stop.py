@@ -1,6 +1,6 @@
-"""What g would be with few steps: of the lower level, of the linear solver, or of both.
+"""The hypergradients that result from too few steps of the lower level, of the linear solver, or of both.
 
-Every t and k up to `LONGEST` is tried. The best of each family stands for it.
+Every t and k up to `LONGEST` is tried, and the best of each family is a suspect.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from boundcheck.trust.diagnosis import Suspect, double
 from boundcheck.trust.evidence import Evidence
 from boundcheck.trust.pieces import Pieces, exact_at
 
-LONGEST = 128  # steps, for a small problem
-SHORTER = 16  # steps, for a large one
-KRYLOV = 24  # the most steps of conjugate gradient
+LONGEST = 128  # steps to try for a small problem
+SHORTER = 16  # steps to try for a large problem
+KRYLOV = 24  # the largest number of steps of conjugate gradient
 EVERY_T = 64  # the largest d for which the exact linear solve is tried at every t
 SOME_T = (0, 1, 2, 3, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 128)
 MEMORY = 1 << 28  # bytes
-EXACTLY = 1e-3  # what may be left of the error if the number of steps is to be taken at its word
+EXACTLY = 1e-3  # the message says "about" if more than this share of the error is left
 MORE_STEPS = "Take more lower-level steps t."
 MORE_K = "Take more steps k of the linear solver, or a better one."
 
 
 def linear(e: Evidence) -> Iterator[Suspect]:
-    """∇₂E + ∂₂Φᵀv_k for k steps of the linear solvers."""
+    """Suspects ∇₂E + ∂₂Φᵀv_k with k steps of the linear solvers."""
     base, off, alpha = e.base, e.off, e.alpha
     yield Suspect(
         "linear-solve", off(base.direct), "its implicit part ∂₂Φᵀv is missing, as with v = 0 (k = 0 steps)",
@@ -47,7 +47,7 @@ def linear(e: Evidence) -> Iterator[Suspect]:
     if alpha is not None and abs(alpha - 1) > 1e-3:
         yield Suspect(
             "linear-solve", off(base.direct + base.pulled(base.b) / alpha),
-            "it has ∇₁E in the place of the solution of ∂₁₁ℓ v = ∇₁E, as in T1−T2: the Hessian counts as the identity",
+            "it has ∇₁E instead of the solution of ∂₁₁ℓ v = ∇₁E, as in T1−T2: the Hessian counts as the identity",
             "Solve ∂₁₁ℓ v = ∇₁E, with conjugate gradient for example.",
         )  # fmt: skip
     for name, vs in _iterates(base).items():
@@ -58,25 +58,25 @@ def linear(e: Evidence) -> Iterator[Suspect]:
 
 
 def _iterates(base: Pieces) -> dict[str, list[Tensor]]:
-    """v_1, v_2, … of each solver from v_0 = 0."""
+    """The iterates v_1, v_2, … of each solver from v_0 = 0."""
     d1_T, b, problem = base.linearised.d1_T, base.b, base.problem
     vs = [b]
     for _ in range(_longest(problem) - 1):
         vs.append(d1_T(vs[-1]) + b)
-    found = {"fixed-point steps": vs}
+    iterates = {"fixed-point steps": vs}
     steps = range(1, min(KRYLOV, problem.d) + 1)
     try:
         conjugate_gradient.refuse_unless_symmetric(base.linearised, problem)
-        found["steps of conjugate gradient"] = [conjugate_gradient.solve(d1_T, b, k, None, None).v for k in steps]
+        iterates["steps of conjugate gradient"] = [conjugate_gradient.solve(d1_T, b, k, None, None).v for k in steps]
     except AssumptionError:
         d1 = base.linearised.d1
         solved = [normal_equations.solve(d1_T, d1, b, k, None, None).v for k in steps]
-        found["steps of conjugate gradient on the normal equations"] = solved
-    return found
+        iterates["steps of conjugate gradient on the normal equations"] = solved
+    return iterates
 
 
 def inner(e: Evidence) -> Iterator[Suspect]:
-    """AID at w_t with an exact linear solve, ITD, and AID with k = t, at every t."""
+    """Suspects at every t: AID at w_t with an exact linear solve, ITD, and AID with k = t."""
     problem = e.problem
     prepared = Prepared(problem, problem.lam[None])
     T = _longest(problem)
@@ -100,16 +100,16 @@ def inner(e: Evidence) -> Iterator[Suspect]:
 
 def _distances(batch: Batch, g: Tensor, method: str, schedule: Schedule) -> list[float]:
     """‖g(t) − g‖ of a method for t = 1 … T."""
-    asked = parse(method)
+    parsed = parse(method)
     try:
-        values = evaluate(batch, g[None], [asked], schedule)[asked][0]
+        values = evaluate(batch, g[None], [parsed], schedule)[parsed][0]
     except BoundcheckError:
         return []
     return [float(x) for x in values]
 
 
 def _both(e: Evidence, path: Tensor, distances: list[float], method: str) -> Iterator[Suspect]:
-    """AID with k = t: the larger of its two errors is named."""
+    """The suspect AID with k = t; the fault is the larger one of its two errors."""
     t = _least(distances) + 1
     w = path[t]
     at_w = double(exact_at(e.problem, w[None])[0])
@@ -123,16 +123,16 @@ def _both(e: Evidence, path: Tensor, distances: list[float], method: str) -> Ite
         for _ in range(t - 1):
             v = d1_T(v) + b
     of_v = float((double(pieces.direct + pieces.pulled(v)) - at_w).norm())
-    what, remedy = ("inner", MORE_STEPS) if of_w >= of_v else ("linear-solve", MORE_K)
-    part = "inner solution" if what == "inner" else "linear solve"
+    fault, remedy = ("inner", MORE_STEPS) if of_w >= of_v else ("linear-solve", MORE_K)
+    part = "inner solution" if fault == "inner" else "linear solve"
     cause = f"the {part} is not accurate: it is what {method} gives with t = k = {{}} steps"
-    yield from _best(e, what, distances, cause, remedy)
+    yield from _best(e, fault, distances, cause, remedy)
 
 
 def _best(
     e: Evidence, fault: str, distances: list[float], cause: str, remedy: str, steps: list[int] | None = None
 ) -> Iterator[Suspect]:
-    """The member of a family of step counts, 1, 2, … unless given, that is nearest to g."""
+    """The suspect of a family that is nearest to g; its members have `steps`, by default 1, 2, … steps."""
     if not distances:
         return
     i = _least(distances)

@@ -1,4 +1,4 @@
-"""How many steps would have done: the method is run from the same start until its error is known to be small."""
+"""Find how many steps are enough, by running the method from the same start until its error is small."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from boundcheck.numerics.solvers.hypergradient import hypergradient
 from boundcheck.report.run_step import Enough
 from boundcheck.trust.certified_solution import CertifiedSolution
 
-MOST = 1024  # steps that are tried
+MOST = 1024  # the largest number of steps to try
 
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """A method from one start: t steps, then k = t, or the k that is part of its name."""
+    """A method from one start: t steps of the lower level, then k = t, or the k in the method's name."""
 
     certified: CertifiedSolution
     method: str
@@ -25,7 +25,7 @@ class Attempt:
     rtol: float
 
     def does(self, t: int) -> Enough | None:
-        """The steps, if their relative error is at most `rtol`."""
+        """Run t steps; return them if the relative error is at most `rtol`, else None."""
         try:
             run = hypergradient(self.certified.problem, self.method, t=t, v0=self.v0)
         except DivergenceError:
@@ -38,10 +38,10 @@ class Attempt:
 def enough_steps(
     certified: CertifiedSolution, method: str, rtol: float, v0: Tensor | None = None, most: int = MOST
 ) -> Enough | None:
-    """Steps from the start of the problem that reach a relative error; None if up to `most` none that was tried did.
+    """Find steps from the start of the problem that reach a relative error; None if no t up to `most` was enough.
 
-    t is doubled until it does, then halved towards the last one that did not. An error need not fall with every step,
-    so fewer steps may do by luck.
+    t is doubled until it is enough; bisection then reduces it. The error need not fall with every step, so a smaller t
+    that was not tried may be enough too.
     """
     name = parse(method).name
     attempt = Attempt(certified, method, v0 if name.startswith("aid") else None, rtol)
@@ -52,6 +52,6 @@ def enough_steps(
         t, short = min(2 * t, most), t
     while t - short > 1:
         middle = (t + short) // 2
-        done = attempt.does(middle)
-        best, t, short = (best, t, middle) if done is None else (done, middle, short)
+        steps = attempt.does(middle)
+        best, t, short = (best, t, middle) if steps is None else (steps, middle, short)
     return best

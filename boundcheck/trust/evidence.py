@@ -1,4 +1,4 @@
-"""What the faults of a hypergradient are looked for in."""
+"""The evidence in which an audit looks for faults of a hypergradient."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.trust.diagnosis import double
 from boundcheck.trust.pieces import Pieces
 
-NEARER = 0.1  # of the distance from what g should be at its w and v
-NEGLIGIBLE = 1e-6  # a part this small, relative to the other, is not told apart
+NEARER = 0.1  # a fault must reduce the distance of g from its correct value at w and v to this fraction
+NEGLIGIBLE = 1e-6  # a part this small, relative to the other part, is treated as 0
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the faults are looked for in: g, the problem at its λ, and the parts of what g should be.
+    """The hypergradient g, the problem at its λ, and the parts of the correct hypergradient.
 
-    `base` has the parts at the w and v that belong to g, where they were given; `exact` those of ∇f.
+    `base` has the parts at the w and v that belong to g, if they were given; `exact` has the parts of ∇f.
     """
 
     problem: Problem
@@ -28,14 +28,14 @@ class Evidence:
     exact: Pieces
     base: Pieces
     own_lam: Tensor
-    rounding: float  # how far two vectors are apart that are equal but for rounding
-    alpha: float | None = None  # the step, where Φ = w − α∇₁ℓ with one α
+    rounding: float  # the distance of two vectors that are equal up to rounding
+    alpha: float | None = None  # the step, if Φ = w − α∇₁ℓ with a single α
     previous: Tensor | None = None
     w_given: bool = False
     v_given: bool = False
 
     def off(self, h: Tensor) -> float:
-        """‖g − h‖ for what g would be with a fault; infinite where that explains no more than w and v do."""
+        """‖g − h‖ for the hypergradient h with a fault; infinite if the fault explains no more than w and v do."""
         return self.credible(self.apart(h))
 
     def apart(self, h: Tensor) -> float:
@@ -43,17 +43,17 @@ class Evidence:
         return float((double(self.g) - double(h)).norm())
 
     def credible(self, distance: float) -> float:
-        """The distance, if g is much nearer to what it would be with a fault than to what it should be at its w, v."""
+        """The distance, if it is much smaller than that of g from its correct value at w and v; else infinity."""
         known = self.rounding < self.off_base < math.inf  # an error whose square overflows has no known length
         return distance if known and distance <= NEARER * self.off_base else math.inf
 
     @cached_property
     def off_base(self) -> float:
-        """How far g is from what it should be at its w and v."""
+        """The distance of g from its correct value at w and v."""
         return self.apart(self.base.value)
 
     @property
     def two_parts(self) -> bool:
-        """Whether both ∇₂E and ∂₂Φᵀv can be told apart from nothing."""
+        """Whether neither ∇₂E nor ∂₂Φᵀv is negligible."""
         direct, implicit = float(self.base.direct.norm()), float(self.base.implicit.norm())
         return min(direct, implicit) > NEGLIGIBLE * max(direct, implicit)

@@ -1,4 +1,4 @@
-"""The fault `scale`: a factor on g, or on its implicit part; those that have a name are called by it."""
+"""The fault `scale`: a wrong factor on g, or on its implicit part."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import Tensor
 from boundcheck.trust.diagnosis import Suspect, double
 from boundcheck.trust.evidence import Evidence
 
-SHARE = 0.01  # what a factor may leave of the error: errors of slow iterations are nearly parallel to ∇f, too
-FITTED_SHARE = 1e-4  # the same for a factor that was fitted to g
-CLOSE_TO_ONE = 0.1  # |log c| of factors c that no slip of the pen gives
-WHOLE = 1e-3  # a factor this near to a whole number is called by it
+SHARE = 0.01  # a factor may leave this share of the error; errors of slow iterations are nearly parallel to ∇f too
+FITTED_SHARE = 1e-4  # a factor that was fitted to g may leave this share
+CLOSE_TO_ONE = 0.1  # a factor c with a smaller |log c| is not a typical mistake
+WHOLE = 1e-3  # a factor this near to a whole number counts as the whole number
 LARGEST_WHOLE = 10_000
 BOTH_OR_NONE = "The step α goes with both or none: ∂₁₁ℓ v = ∇₁E with −∂₂₁ℓ, or (I − ∂₁Φᵀ)v = ∇₁E with ∂₂Φ."
 
 
 @dataclass(frozen=True)
 class FittedFactor:
-    """A factor and what it is; `free` if it was fitted to g, and of how many it was chosen."""
+    """A factor with its name; `free` is 1 if it was fitted to g, and it was chosen from `tries` factors."""
 
     value: float
     name: str = ""
@@ -36,7 +36,7 @@ class FittedFactor:
 
 
 def named(e: Evidence) -> Iterator[Suspect]:
-    """The step size, 2, and one over them."""
+    """Suspects with the factors 2 and α (the step size), and their inverses."""
     factors = [FittedFactor(2.0), FittedFactor(0.5)]
     if e.alpha is not None and abs(e.alpha - 1) > WHOLE:
         for value, name in ((e.alpha, "the step size α"), (1 / e.alpha, "one over the step size α")):
@@ -49,7 +49,7 @@ def named(e: Evidence) -> Iterator[Suspect]:
 
 
 def fitted(e: Evidence) -> Iterator[Suspect]:
-    """Any factor, the one that fits best."""
+    """Suspects with the factor that fits best."""
     for factor in _best(double(e.g), double(e.base.value)):
         yield _of_g(e, factor)
     if e.two_parts:
@@ -58,7 +58,7 @@ def fitted(e: Evidence) -> Iterator[Suspect]:
 
 
 def _best(x: Tensor, y: Tensor) -> Iterator[FittedFactor]:
-    """The factor c for which cy is nearest to x: as the whole number that it is near to, and as it is."""
+    """The factor c that minimises ‖x − cy‖: rounded to a whole number (or 1/c) if it is near one, and unrounded."""
     square = float(y @ y)
     if not square > 0:
         return

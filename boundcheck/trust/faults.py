@@ -1,7 +1,7 @@
-"""The faults that a hypergradient may have, one small function each: what g would be with this fault alone.
+"""The faults of a hypergradient, one function for each: the hypergradient with this fault alone.
 
-A new fault is one function, its place in `FAULTS`, and one test. They stand in the order of simplicity: of two that
-explain an error equally well, the first is named.
+A new fault needs one function, its place in `FAULTS`, and one test. `FAULTS` is ordered by simplicity: of two faults
+that explain an error equally well, the audit names the first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from boundcheck.trust.diagnosis import Suspect, double
 from boundcheck.trust.evidence import Evidence
 from boundcheck.trust.pieces import Pieces
 
-SIGN_CHANCE = 0.01  # the sign is so common a fault that a fit of a per cent is enough
+SIGN_CHANCE = 0.01  # a wrong sign is so common that this probability of a fit by chance is small enough
 
 
 def sign(e: Evidence) -> Iterator[Suspect]:
@@ -37,7 +37,7 @@ def sign(e: Evidence) -> Iterator[Suspect]:
 
 
 def direct_term(e: Evidence) -> Iterator[Suspect]:
-    """∇₂E left out, or counted twice."""
+    """∇₂E is missing, or is counted twice."""
     if not e.two_parts:
         return
     yield Suspect(
@@ -53,7 +53,7 @@ def direct_term(e: Evidence) -> Iterator[Suspect]:
 
 
 def transpose(e: Evidence) -> Iterator[Suspect]:
-    """∂₁Φ in place of its transpose in the linear system; ∂₂Φ in place of its transpose, where it is square."""
+    """∂₁Φ instead of its transpose in the linear system; ∂₂Φ instead of its transpose, if it is square."""
     base = e.base
     if e.problem.symmetric is not True:
         yield Suspect(
@@ -64,12 +64,12 @@ def transpose(e: Evidence) -> Iterator[Suspect]:
     if e.problem.d == e.problem.n > 1:
         yield Suspect(
             "transpose", e.off(base.direct + base.d2phi(base.v)),
-            "∂₂Φ is not transposed: it has ∂₂Φv in place of ∂₂Φᵀv", "Use vᵀ∂₂Φ, the gradient of vᵀΦ(w, λ) by λ.",
+            "∂₂Φ is not transposed: it has ∂₂Φv instead of ∂₂Φᵀv", "Use vᵀ∂₂Φ, the gradient of vᵀΦ(w, λ) by λ.",
         )  # fmt: skip
 
 
 def given_solution(e: Evidence) -> Iterator[Suspect]:
-    """With the w and v that belong to g: they explain its error, and one of them the most of it."""
+    """The given w and v explain the error of g; the fault is the one that explains more of it."""
     if not (e.w_given or e.v_given):
         return
     at_w = e.exact.value if not e.w_given else Pieces(e.problem, e.base.w).value if e.v_given else e.base.value
@@ -102,7 +102,7 @@ def inner(e: Evidence) -> Iterator[Suspect]:
 
 
 def other_lam(e: Evidence) -> Iterator[Suspect]:
-    """The hypergradient at another λ, or by another parameter than λ."""
+    """The hypergradient at another λ, or the derivative by another parameter than λ."""
     lam = e.problem.lam
     by_exp = "Give the derivative by λ itself, at which the problem is."
     for factor, cause in (
@@ -115,10 +115,10 @@ def other_lam(e: Evidence) -> Iterator[Suspect]:
             yield Suspect("lambda", e.off(factor * e.base.value), cause, by_exp)
     for other, name in _other_lams(e):
         try:
-            there = reference(e.problem, e.problem.checked(other, "lam")[None]).value[0]
+            g_there = reference(e.problem, e.problem.checked(other, "lam")[None]).value[0]
         except BoundcheckError:
             continue
-        yield Suspect("lambda", e.off(there), f"it is the hypergradient at {name}", f"Compute it at {_WHERE}.")
+        yield Suspect("lambda", e.off(g_there), f"it is the hypergradient at {name}", f"Compute it at {_WHERE}.")
 
 
 _WHERE = "the λ of the problem, or audit it with lam= where it was computed"
@@ -150,7 +150,7 @@ FAULTS: tuple[Callable[[Evidence], Iterator[Suspect]], ...] = (
 
 
 def explanations(e: Evidence) -> Iterator[Suspect]:
-    """All faults with how well they explain g; one that cannot be computed for this problem is left out."""
+    """All faults, with their distances from g. A fault that cannot be computed for this problem is left out."""
     for fault in FAULTS:
         try:
             yield from fault(e)

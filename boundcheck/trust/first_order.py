@@ -1,4 +1,4 @@
-"""How far a point of AID is off, by what the next one shows: an estimate to first order."""
+"""Estimate the error of an AID point to first order, from the next point."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from boundcheck.numerics.solvers import lower_level
 from boundcheck.side import Side
 from boundcheck.trust.aid_point import AidPoint
 
-UNITS = 8  # of rounding in a vector
-RESTS = 100  # units of rounding in ‖w − Φ(w)‖ of a w that is at rest
-STALLED = 3  # points in a row that are no better than the ones before: only rounding is left
+UNITS = 8  # the rounding of a vector, in rounding units
+RESTS = 100  # w has converged if ‖w − Φ(w)‖ is at most this many rounding units of w
+STALLED = 3  # a run has stalled if this many points in a row are no better than the points before
 
 
 def unit_of_rounding(problem: Problem, w: Tensor) -> float:
-    """What rounding does to a vector, relative to it: `UNITS` of w, and one of a lower precision in Φ or E at w."""
+    """The relative rounding of a vector: `UNITS` units of w's dtype, or one unit of a lower precision inside Φ or E."""
     own = float(torch.finfo(w.dtype).eps)
     if isinstance(problem.known, ClosedForms):
         return UNITS * own
     generator = torch.Generator().manual_seed(0)
 
-    def run() -> None:  # derivatives too, as they are cast back
+    def run() -> None:  # differentiate too, because derivatives are cast back
         at = w.detach().clone().requires_grad_(), problem.lam.detach().clone().requires_grad_()
         ready = problem.prepare(at[1])
         for value in (problem.phi_at(at[0], ready), problem.outer_at(at[0], ready)):
@@ -40,7 +40,7 @@ def unit_of_rounding(problem: Problem, w: Tensor) -> float:
 
 
 def sensitivity_of(gap: float, point: AidPoint) -> float:
-    """By how much g moved with the residual of w, which is taken as no smaller than its rounding."""
+    """The change of g divided by the residual of w, which counts as at least its rounding."""
     info = torch.finfo(point.w.dtype)
     least = RESTS * info.eps * float(point.w.norm())
     return gap / max(float(point.excess.norm()), least, info.tiny)
@@ -49,11 +49,11 @@ def sensitivity_of(gap: float, point: AidPoint) -> float:
 def estimate(
     gaps: list[float], sensitivity: float, point: AidPoint, following: AidPoint, unit: float
 ) -> Constant | None:
-    """How far the next point itself may be off; None where it is not closer to a fixed point than the one before.
+    """Estimate the error of the next point; None if it is not closer to a fixed point than the point before.
 
-    It is the part of the gap that the residuals of w and v, or the gaps before, leave; the part of the implicit term
-    that the residual of v leaves; and what rounding of w and g may do, if it acts on g as the residuals of the points
-    so far. `unit` is what rounding does to a vector, relative to it.
+    The estimate is the sum of three parts: the share of the gap that the residuals of w and v, or the gaps before,
+    leave; the share of the implicit term that the residual of v leaves; and the rounding of w and g, if rounding acts
+    on g like the residuals of the points so far. `unit` is the relative rounding of a vector.
     """
     info = torch.finfo(point.w.dtype)
     excess = float(point.excess.norm().clamp(min=info.tiny))
@@ -80,7 +80,7 @@ def estimate(
 
 
 def _part(error: float, of: Tensor) -> float:
-    """An error in units of the length of a vector."""
+    """An error relative to the length of a vector."""
     if error == 0:
         return 0.0
     length = float(lower_level.length(of))
@@ -88,16 +88,16 @@ def _part(error: float, of: Tensor) -> float:
 
 
 def fell(point: AidPoint, following: AidPoint) -> bool:
-    """Is the residual of w at rest, or on its way there?"""
+    """Whether the residual of w has converged or is still falling."""
     rest = RESTS * torch.finfo(point.w.dtype).eps * float(point.w.norm())
     return halved(point, following) or float(following.excess.norm()) <= rest
 
 
 def halved(point: AidPoint, following: AidPoint) -> bool:
-    """Is the residual of w at most half of that before?"""
+    """Whether the residual of w is at most half of the residual before."""
     return float(following.excess.norm()) <= 0.5 * float(point.excess.norm())
 
 
 def stalled(errors: list[float]) -> bool:
-    """Did the last points bring nothing?"""
+    """Whether the last points brought no progress."""
     return len(errors) > STALLED and min(errors[-STALLED:]) >= 0.5 * min(errors[:-STALLED])

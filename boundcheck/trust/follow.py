@@ -1,4 +1,4 @@
-"""`follow`: gradient descent on λ that tells at every step how good its hypergradient was."""
+"""`follow`: gradient descent on λ that records the accuracy of its hypergradient at every step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from boundcheck.progress import Progress, no_progress
 from boundcheck.report.run_trace import RunTrace
 from boundcheck.trust.watch import Callback, Watch
 
-HALVINGS = 60  # of a step that would leave the domain of λ
+HALVINGS = 60  # halve a step that would leave the domain of λ at most this often
 
 
 @on_few_threads
@@ -38,44 +38,44 @@ def follow(
     callback: Callback | None = None,
     progress: Progress | None = None,
 ) -> RunTrace:
-    """Run gradient descent on λ and watch it: λ ← λ − outer_step·g, with g by a hypergradient method.
+    """Run gradient descent on λ and watch it: λ ← λ − outer_step·g, where g comes from a hypergradient method.
 
-    Nothing is random, so the same call gives the same rows. Ctrl-C ends it, with what was found so far.
+    Nothing is random, so the same call gives the same rows. Ctrl-C ends the run and returns the rows so far.
 
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name as `load_problem` takes it.
+        The problem, or a name for `load_problem`.
     outer_step : float, or callable (step) -> float
-        The step size of the upper level. A step that would leave the domain of λ is halved until it does not.
+        The step size of the upper level. A step that would leave the domain of λ is halved until it stays inside.
     steps : int
-        Upper-level steps; 20 by default.
+        The number of upper-level steps; 20 by default.
     method : str
-        The method, as `hypergradient` takes it; "aid-cg" by default, which needs a symmetric ∂₁Φ.
+        The method, as for `hypergradient`; "aid-cg" by default, which needs a symmetric ∂₁Φ.
     t : int
-        Lower-level steps at each upper-level step; 10 by default.
+        The lower-level steps at each upper-level step; 10 by default.
     k : int, optional
-        Steps of the linear solver; `t` by default. Not for "itd".
+        The steps of the linear solver; `t` by default. Not for "itd".
     warm : bool
-        Whether both levels start where they ended at the step before; True by default. Otherwise the lower level starts
-        at the start of the problem, and the linear solver at 0.
+        Whether both levels start from the results of the previous step; True by default. Otherwise the lower level
+        starts from the start of the problem, and the linear solver from 0.
     lam : structure of the hyperparameters, or flat tensor of shape (n,), optional
-        The first λ; the problem's own by default.
+        The first λ; the problem's own λ by default.
     every : int
         Watch only every n-th step; 1 by default.
     prove : bool
         Whether to prove the numbers; True by default.
     rtol : float, optional
-        A wanted relative error. With it the rows say which t and k would have reached it, from the same start.
+        A requested relative error. With it, each row has t and k that reach this error from the same start.
     callback : callable (step, values) -> object, optional
-        Called after every watched step, with its number and a dict from str to float.
+        A function that is called after every watched step, with the number of the step and a dict from str to float.
     progress : callable (what, done, of) -> None, optional
-        Called with what is being done, how much of it is done, and of how much.
+        A function that is called with the name of the current task, the amount done, and the total amount.
 
     Returns
     -------
     RunTrace
-        A row for each step, and the λ where the last step led to.
+        A row for each watched step, and the λ after the last step.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def follow(
     AssumptionError
         If the method is "aid-cg" and ∂₁Φ is not symmetric.
     DivergenceError
-        If the first step has no hypergradient. A later one ends the run, and `RunTrace.status` says so.
+        If the first step diverges. If a later step diverges, the run ends, and `RunTrace.status` says so.
     UserCodeError
         If a function of the user raises.
 
@@ -98,11 +98,11 @@ def follow(
     problem = require_problem(problem)
     if k is not None and ":" in method:
         raise InputError(f"k = {k} and method = {method!r} both fix k; give one of them")
-    asked = parse(method) if k is None else parse(f"{method}:{count(k, 'k')}")
-    free = str(asked) if asked.name == "itd-truncated" else asked.name  # of k, for the steps that would have done
+    parsed = parse(method) if k is None else parse(f"{method}:{count(k, 'k')}")
+    free = str(parsed) if parsed.name == "itd-truncated" else parsed.name  # without k: `rtol` also chooses k
     watch = Watch(problem, every=every, prove=prove, rtol=rtol, method=free, callback=callback)
     first = problem.checked(problem.lam if lam is None else lam, "lam")
-    run = _Run(problem, watch, str(asked), count(t, "t"), warm, first.clone())
+    run = _Run(problem, watch, str(parsed), count(t, "t"), warm, first.clone())
     tell, steps = progress or no_progress, count(steps, "steps")
     status = "completed"
     try:
@@ -121,12 +121,12 @@ def follow(
     if run.halved:
         status += f"; to stay in the domain of lam, steps {', '.join(map(str, run.halved))} were halved"
     end = run.lam.double().cpu().numpy()
-    return replace(watch.trace, method=str(asked), warm=warm, status=status, lam=end)
+    return replace(watch.trace, method=str(parsed), warm=warm, status=status, lam=end)
 
 
 @dataclass
 class _Run:
-    """Where the run is."""
+    """The state of a run."""
 
     problem: Problem
     watch: Watch
@@ -136,21 +136,21 @@ class _Run:
     lam: Tensor
     w: Tensor | None = None
     v: Tensor | None = None
-    done: int = 0  # steps whose hypergradient is there
+    done: int = 0  # the steps whose hypergradient was computed
     halved: list[int] = field(default_factory=list)
 
     def step(self, step: int, size: float) -> str:
-        """One step of gradient descent; why there can be no more, if so."""
+        """Take one step of gradient descent; returns the reason if the run has to end, else an empty string."""
         start = self.problem.w0 if self.w is None or not self.warm else self.w
-        given = None if self.method == "exact" else start
+        w0 = None if self.method == "exact" else start
         v0 = self.v if self.warm and self.method.startswith("aid") else None
         try:
-            g = hypergradient(self.problem, self.method, t=self.t, lam=self.lam, w0=given, v0=v0)
+            g = hypergradient(self.problem, self.method, t=self.t, lam=self.lam, w0=w0, v0=v0)
         except DivergenceError as why:
             if step == 0:
                 raise
             return str(why)
-        # without w0 the watch knows that it is the w of the step before
+        # without w0, the watch takes the w of the previous step as the start
         self.watch(self.lam, g.w, g, t=g.t, k=g.k, w0=None if self.warm and step else start)
         self.w, self.v, self.done = g.w, g.v, self.done + 1
         return self._move(step, g.value, size)

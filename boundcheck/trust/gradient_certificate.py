@@ -1,4 +1,4 @@
-"""‖∇f(λ)‖ from both sides: proved by a certified reference, or estimated from a run."""
+"""Lower and upper bounds on ‖∇f(λ)‖: proved by a certified reference, or estimated from a run."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ from boundcheck.side import Side
 from boundcheck.trust.coordinates import Coordinates
 from boundcheck.trust.outer_value import OuterValue
 
-APART = 1e-2  # relative: a reference that is farther from the run is another fixed point
+APART = 1e-2  # relative distance; a reference farther from the run than this is another fixed point
 ANOTHER = "there are several fixed points, and 'exact' finds another one from params"
 NORM_ROUNDING = 4 * float(np.finfo(np.float64).eps)
-DELTA = 1e-3  # the probability with which a certificate by random starts may fail
+DELTA = 1e-3  # the probability that a certificate by random starts fails
 
 
 @dataclass(frozen=True, eq=False)
 class GradientCertificate:
-    """‖∇f(λ)‖ in some coordinates from both sides; `doubt` says why it is only an estimate, and is empty otherwise."""
+    """Lower and upper bounds on ‖∇f(λ)‖ in some coordinates; `doubt` says why they are only estimates, else empty."""
 
     norm: Enclosure
     doubt: str = ""
 
 
-def estimate(at: OuterValue, coordinates: Coordinates, doubt: str) -> GradientCertificate:
-    """‖g‖ with the estimated error of g on both sides."""
-    size = float(coordinates.gradient(at.lam, at.g).norm())
-    ends = np.float64(max(size - at.error, 0.0)), np.float64(size + at.error)
+def estimate(point: OuterValue, coordinates: Coordinates, doubt: str) -> GradientCertificate:
+    """Estimate ‖∇f‖ as ‖g‖ plus and minus the estimated error of g."""
+    size = float(coordinates.gradient(point.lam, point.g).norm())
+    ends = np.float64(max(size - point.error, 0.0)), np.float64(size + point.error)
     return GradientCertificate(Enclosure(*ends, Side.LOWER), doubt)
 
 
-def certificate(problem: Problem, at: OuterValue, coordinates: Coordinates) -> GradientCertificate:
-    """The norm of a certified reference, with ε_g on both sides, worth what ε_g is; an estimate where there is none.
+def certificate(problem: Problem, point: OuterValue, coordinates: Coordinates) -> GradientCertificate:
+    """Bound ‖∇f‖ by the norm of a certified reference plus and minus ε_g, with the side of ε_g; else estimate it.
 
-    The reference starts from w_0. Where it leads to another fixed point than the run is at, nothing is proved.
+    The reference starts from w_0. If it leads to another fixed point than that of the run, nothing is proved.
     """
-    there = replace(problem, lam=at.lam)
+    at_lam = replace(problem, lam=point.lam)
     try:
-        certified = certified_reference(there, None, Spend(DELTA, 0))
+        certified = certified_reference(at_lam, None, Spend(DELTA, 0))
     except (AssumptionError, DivergenceError, UserCodeError) as why:
-        return estimate(at, coordinates, str(why))
+        return estimate(point, coordinates, str(why))
     if certified.eps_g is None:
-        return estimate(at, coordinates, "the error of the reference is not bounded: see boundcheck constants")
+        return estimate(point, coordinates, "the error of the reference is not bounded: see boundcheck constants")
     w_star = certified.solution.w[0]
-    if float(length(w_star - at.w)) > APART * (1 + float(w_star.norm())):
-        return estimate(at, coordinates, "there are several fixed points, and 'exact' finds another one from params")
-    lam = at.lam.double()  # products of float32 numbers are exact in float64, up to its own rounding
+    if float(length(w_star - point.w)) > APART * (1 + float(w_star.norm())):
+        return estimate(point, coordinates, "there are several fixed points, and 'exact' finds another one from params")
+    lam = point.lam.double()  # products of float32 numbers are exact in float64, up to its own rounding
     g = _array(coordinates.gradient(lam, certified.solution.value[0].double()))
     widest = float(coordinates.scale(lam).abs().max())
     eps = (certified.eps_g.value * widest + NORM_ROUNDING * float(np.linalg.norm(g))) * (1 + NORM_ROUNDING)

@@ -1,4 +1,4 @@
-"""`hypergradient`: with exactly the steps asked for, or to the accuracy asked for."""
+"""`hypergradient`: with exactly the requested steps, or to a requested accuracy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from boundcheck.numerics.solvers.result import Hypergradient
 from boundcheck.numerics.solvers.stochastic_chain import finite_sum_of
 from boundcheck.step_schedule import StepSchedule
 
-METHOD, STEPS = "aid-cg", 100  # where neither a method nor a tolerance is given
-MOST = 100_000  # steps of a solver on the way to a tolerance
+METHOD, STEPS = "aid-cg", 100  # used if neither a method nor a tolerance is given
+MOST = 100_000  # the largest number of steps of a solver, with a tolerance
 
 
 @on_few_threads
@@ -38,26 +38,26 @@ def hypergradient(
     steps: StepSchedule | str | None = None,
     steps_v: StepSchedule | None = None,
 ) -> Any:
-    """Approximate ∇f(λ), f(λ) = E(w(λ), λ): with exactly the steps asked for, or to a tolerance.
+    """Approximate ∇f(λ), f(λ) = E(w(λ), λ): with exactly the requested steps, or to a tolerance.
 
-    With `rtol` or `atol`, the steps are chosen along the way, until ‖g − ∇f‖ ≤ rtol·‖∇f‖ + atol, and the result says
-    how this is known.
+    With `rtol` or `atol`, the steps are chosen automatically such that ‖g − ∇f‖ ≤ rtol·‖∇f‖ + atol, and the result says
+    whether this is proved.
 
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name as `load_problem` takes it.
+        The problem, or a name for `load_problem`.
     method : str, optional
-        "aid-cg", "aid-cgn", "aid-fp", "itd", "itd-truncated:K" or "exact"; "aid-cg" if none is given, which needs a
+        "aid-cg", "aid-cgn", "aid-fp", "itd", "itd-truncated:K" or "exact"; by default "aid-cg", which needs a
         symmetric ∂₁Φ. "aid-cg:10" fixes k = 10, and "itd-truncated:10" differentiates through the last 10 steps.
-        "exact" solves both levels to machine precision. "sid" and "neumann" draw minibatches, of a problem with data:
+        "exact" solves both levels to machine precision. "sid" and "neumann" draw minibatches from a problem with data:
         one run of SID, or of a Neumann series with a random length below k.
     t : int, optional
-        Lower-level steps, 100 if none are given. Exactly this many are taken unless `tol` is given. With `rtol` or
-        `atol`, the most steps that a solver may take; 100,000 if none are given.
+        The number of lower-level steps; 100 by default. Exactly this many are taken unless `tol` is given. With `rtol`
+        or `atol`, the largest number of steps of a solver; 100,000 by default.
     k : int, optional
-        Steps of the linear solver; `t` by default. For "itd-truncated", the steps to differentiate through. Not for
-        "itd" and "exact".
+        The number of steps of the linear solver; `t` by default. For "itd-truncated", the steps to differentiate
+        through. Not for "itd" and "exact".
     lam : structure of the hyperparameters, or flat tensor of shape (n,), optional
         Where to evaluate; the problem's own λ by default.
     w0 : structure of the parameters, or flat tensor of shape (d,), optional
@@ -66,46 +66,46 @@ def hypergradient(
         A warm start of the linear solver; 0 by default. Only for the AID methods.
     tol : float, optional
         Stop the lower level when a step moves w by at most tol·max(1, ‖w‖), and the linear solver at a residual of at
-        most tol·‖∇₁E‖. Without it there are exactly t and k steps. It says nothing about the error: see `rtol`.
+        most tol·‖∇₁E‖. Without `tol` there are exactly t and k steps. `tol` does not bound the error; see `rtol`.
     mode : {"auto", "reverse", "checkpoint", "forward"}
         How ITD differentiates. "auto", the default, back-propagates up to 1 GiB of graph; beyond that it uses forward
         mode for a single hyperparameter and checkpoints for more.
     rtol : float, optional
-        The relative error that is allowed: ‖g − ∇f‖ ≤ rtol·‖∇f‖ + atol. It chooses the method, so `method`, `k`, `tol`
-        and `mode` mean nothing with it.
+        The allowed relative error: ‖g − ∇f‖ ≤ rtol·‖∇f‖ + atol. The method is chosen automatically, so `method`, `k`,
+        `tol` and `mode` cannot be given with it.
     atol : float, optional
-        The absolute error that is allowed; 0 if only `rtol` is given.
+        The allowed absolute error; 0 if only `rtol` is given.
     prove : bool
-        Whether to prove the error where the program of the problem allows it; True by default. An estimate is faster.
+        Whether to prove the error if the program of the problem allows it; True by default. An estimate is faster.
         Only with `rtol` or `atol`.
     seed : int, optional
         The seed of the minibatches; 0 by default. Only for "sid" and "neumann".
     steps : StepSchedule or "paper", optional
-        The steps η_i of the lower level. By default they are derived from constants at the solution so that a bound on
-        the error of w_t is small, which takes longer than the run; "paper" derives those that Grazzi, Pontil and Salzo
-        (2021) advise. Only for "sid" and "neumann".
+        The steps η_i of the lower level. By default they are derived from constants at the solution, to make a bound on
+        the error of w_t small; this takes longer than the run. "paper" derives the steps that Grazzi, Pontil and Salzo
+        (2021) recommend. Only for "sid" and "neumann".
     steps_v : StepSchedule, optional
-        The steps of the linear solver; `steps` by default if those are given, and derived likewise otherwise. Only for
-        "sid".
+        The steps of the linear solver; by default equal to `steps` if these are given, otherwise derived in the same
+        way. Only for "sid".
 
     Returns
     -------
     Hypergradient or AccurateHypergradient
         An `AccurateHypergradient` if `rtol` or `atol` is given: `.value`, `.error`, `.relative_error`, `.angle`,
         `.descent`, `.how` and more. Otherwise a `Hypergradient`: `.grad` in the structure of the hyperparameters,
-        `.value` of shape (n,), the steps `.t` and `.k` that were taken, `.residual.w` = ‖w_t − Φ(w_t)‖, `.residual.v`,
-        and `.status`.
+        `.value` of shape (n,), the numbers of steps `.t` and `.k`, `.residual.w` = ‖w_t − Φ(w_t)‖, `.residual.v`, and
+        `.status`.
 
     Raises
     ------
     UnknownNameError
         If there is no such method or mode.
     InputError
-        If an argument cannot be used, or means nothing for this method.
+        If an argument cannot be used, or does not apply to this method.
     AssumptionError
         If the method is "aid-cg" and ∂₁Φ is not symmetric, or I − ∂₁Φ is not positive definite.
     DivergenceError
-        If an iterate is not finite (the message says at which step), or if "exact" does not find w(λ).
+        If an iterate is not finite (the message says at which step), or if "exact" cannot compute w(λ).
     ToleranceError
         If the tolerance is not reached. Its `best` is the best hypergradient so far.
     UserCodeError
@@ -130,16 +130,16 @@ def hypergradient(
     problem = require_problem(problem)
     if rtol is None and atol is None:
         t = STEPS if t is None else t
-        asked = fixed_steps.named(method or METHOD, k)
-        if asked.is_random:
+        parsed = fixed_steps.named(method or METHOD, k)
+        if parsed.is_random:
             for name, value in (("tol", tol), ("mode", None if mode == "auto" else mode)):
                 if value is not None:
-                    raise InputError(f"{name} = {value!r} cannot be used with {asked.name}; leave it out")
-            return _random(problem if lam is None else problem.at(lam), asked, t, seed, steps, steps_v, w0, v0)
-        _refuse_random_options(str(asked), seed, steps, steps_v)
+                    raise InputError(f"{name} = {value!r} cannot be used with {parsed.name}; leave it out")
+            return _random(problem if lam is None else problem.at(lam), parsed, t, seed, steps, steps_v, w0, v0)
+        _refuse_random_options(str(parsed), seed, steps, steps_v)
         return fixed_steps.hypergradient(problem, method or METHOD, t, k, lam=lam, w0=w0, v0=v0, tol=tol, mode=mode)
     _refuse_random_options("a tolerance", seed, steps, steps_v)
-    from boundcheck.trust.adaptive import to_tolerance  # only here: it loads the theory
+    from boundcheck.trust.adaptive import to_tolerance  # imported here, because it loads the theory
     from boundcheck.trust.tolerance import Tolerance
 
     for name, value in (("method", method), ("k", k), ("tol", tol), ("mode", None if mode == "auto" else mode)):
@@ -168,7 +168,7 @@ def _random(
         raise InputError(f"steps_v = {steps_v} are steps of a linear solver, and {method.name} has none; leave it out")
     t = methods.count(t, "t")
     if not isinstance(steps, StepSchedule):
-        from boundcheck.trust.stochastic_steps import default_steps  # only here: it loads the theory
+        from boundcheck.trust.stochastic_steps import default_steps  # imported here, because it loads the theory
 
         chosen = default_steps(problem, t, method.steps(t), steps, steps_v)
         steps, steps_v = chosen.w, chosen.v

@@ -1,8 +1,8 @@
-"""Solves with A = I − ∂₁Φ to a relative error of the solution, not of the residual.
+"""Solve systems with A = I − ∂₁Φ to a relative error of the solution, not of the residual.
 
-A small residual says little where A has small singular values: ‖s − A⁻¹b‖ ≤ ‖b − As‖/σ with σ the least of them. So σ
-is followed along a run, by steps of inverse iteration with the last vector as start, and a solve goes on until
-‖b − As‖ ≤ `LEFT`·σ‖s‖. That is an estimate, as inverse iteration finds σ from above.
+A small residual says little if A has small singular values: ‖s − A⁻¹b‖ ≤ ‖b − As‖/σ, where σ is the least singular
+value. So σ is tracked along a run by inverse iteration, which starts from the last vector, and a solve continues until
+‖b − As‖ ≤ `LEFT`·σ‖s‖. This is an estimate, because inverse iteration approaches σ from above.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from boundcheck.numerics.bilevel.derivatives import Linearisation
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers import conjugate_gradient, normal_equations
 
-LEFT = 0.3  # of the solution, in error
-MOST_STEPS = 2000  # in one solve
-MOST_ROUNDS = 10  # solves, each from where the last one ended, until the error is small enough
-FIRST = 3  # inverse iterations at the start
-LOOSE = 0.1  # the residual of an inverse iteration
-TIGHTEST = 1e-10
+LEFT = 0.3  # the allowed relative error of a solution
+MOST_STEPS = 2000  # the largest number of steps in one solve
+MOST_ROUNDS = 10  # the largest number of solves, each from the last result, until the error is small enough
+FIRST = 3  # inverse iterations at the first λ
+LOOSE = 0.1  # the relative residual of an inverse iteration
+TIGHTEST = 1e-10  # the smallest relative residual
 
 
 class LinearSolver:
-    """CG, or CG on the normal equations where ∂₁Φ is not symmetric, with what is known of σ so far."""
+    """CG, or CG on the normal equations if ∂₁Φ is not symmetric, with the current estimate of σ."""
 
     def __init__(self) -> None:
         self.symmetric: bool | None = None
         self.sigma = 1.0
-        self._z: Tensor | None = None  # of unit length, where A is smallest
+        self._z: Tensor | None = None  # a unit vector in the direction in which A is smallest
         self._ratio = {False: 1.0, True: 1.0}  # ‖s‖/‖b‖ of the last solve with A, and with Aᵀ
 
     def follow(self, problem: Problem, linearised: Linearisation) -> int:
-        """A step of inverse iteration at a new λ, or the first ones; how many products that took."""
+        """Update σ by a step of inverse iteration at a new λ, or by the first steps; returns the number of products."""
         if self._z is not None:
             return self._inverse_step(linearised, self._z)
         generator = torch.Generator(device="cpu").manual_seed(0)
@@ -51,7 +51,7 @@ class LinearSolver:
         return products
 
     def look(self, problem: Problem, linearised: Linearisation) -> int:
-        """Find out once whether ∂₁Φ is symmetric; how many products that took."""
+        """Test once whether ∂₁Φ is symmetric; returns the number of products."""
         if self.symmetric is not None:
             return 0
         self.symmetric = _is_symmetric(problem, linearised)
@@ -60,7 +60,7 @@ class LinearSolver:
     def solve(
         self, linearised: Linearisation, b: Tensor, residual: float | None, *, transposed: bool
     ) -> tuple[Tensor, int]:
-        """A⁻¹b or A⁻ᵀb, and how many products it took: to residual·‖b‖, or if that is None to an error of `LEFT`."""
+        """A⁻¹b or A⁻ᵀb to residual·‖b‖, or to a relative error of `LEFT` if `residual` is None; and the products."""
         size = float(b.norm())
         if not size > 0:
             return torch.zeros_like(b), 0
@@ -90,7 +90,7 @@ class LinearSolver:
             try:
                 solved = conjugate_gradient.solve(d1_T, b, MOST_STEPS, start, tol)
                 return solved.v, solved.k + first
-            except AssumptionError:  # symmetric but not definite: the normal equations do it
+            except AssumptionError:  # symmetric but not definite: use the normal equations
                 self.symmetric = False
         first_map, second_map = (d1_T, d1) if transposed else (d1, d1_T)
         solved = normal_equations.solve(first_map, second_map, b, MOST_STEPS, start, tol)
@@ -98,7 +98,7 @@ class LinearSolver:
 
 
 def _is_symmetric(problem: Problem, linearised: Linearisation) -> bool:
-    """By two random products, unless the problem says so itself."""
+    """Whether ∂₁Φ is symmetric, from the problem or from two random products."""
     if problem.symmetric is not None:
         return problem.symmetric
     try:

@@ -1,4 +1,4 @@
-"""Is an error that of a lower precision? Numbers that fit into it tell, and an error that its rounding explains."""
+"""Detect errors of a lower precision: numbers that fit into it, and an error that its rounding explains."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from boundcheck.trust.diagnosis import double
 from boundcheck.trust.pieces import Pieces, exact_at
 
 LOWER = (torch.bfloat16, torch.float16, torch.float32)
-FEW_BITS = 64  # numbers with no more digits than this has are round in any precision
-AT_MOST = 30  # times the rounding that one solve leaves: many steps add up
-SIMILAR = 3  # the same where nothing but the size of the error speaks for it
-DRAWS = 3
+FEW_BITS = 64  # numbers with a mantissa of at most 6 bits are exact in any precision, so they show nothing
+AT_MOST = 30  # the error may be this many times the rounding of one solve, because many steps add up
+SIMILAR = 3  # the allowed multiple if the size of the error is the only evidence
+DRAWS = 3  # random perturbations
 
 
 @dataclass(frozen=True)
 class LowPrecision:
-    """The precision in which something was computed, and what that was."""
+    """A lower precision, and the vector (or "the problem") that has it."""
 
     dtype: torch.dtype
     what: str
@@ -32,7 +32,7 @@ class LowPrecision:
 
 
 def stored_in(x: Tensor) -> torch.dtype | None:
-    """The lower precision that holds every entry of x exactly; None if there is none, or if x is of round numbers."""
+    """The lower precision that holds every entry of x exactly; None if there is none, or if all numbers are round."""
     if bool((_rounded(x) == x).all()):
         return None
     for dtype in LOWER:
@@ -48,7 +48,7 @@ def _rounded(x: Tensor) -> Tensor:
 
 
 def typical_error(exact: Pieces, unit: float) -> float:
-    """How much ∇f changes if both systems are solved to residuals of relative size `unit`."""
+    """The typical change of ∇f if both systems are solved only to residuals of relative size `unit`."""
     generator = torch.Generator(device="cpu").manual_seed(0)
 
     def noise(like: Tensor, size: float) -> Tensor:
@@ -66,7 +66,7 @@ def typical_error(exact: Pieces, unit: float) -> float:
 
 
 def low_precision(exact: Pieces, error: float, candidates: Mapping[str, Tensor]) -> LowPrecision | None:
-    """The lower precision of one of these vectors, by name, if its rounding explains the error of g."""
+    """The lower precision of one of the named vectors, if its rounding explains the error of g."""
     stored = [(dtype, name) for name, x in candidates.items() if (dtype := stored_in(x)) is not None]
     tests = [(dtype, name, AT_MOST) for dtype, name in stored]
     if exact.w.dtype is torch.float32:

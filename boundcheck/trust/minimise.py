@@ -1,4 +1,4 @@
-"""`minimise`: gradient descent on λ with hypergradients as exact as a step needs, and a certificate at the end."""
+"""`minimise`: gradient descent on λ with hypergradients as accurate as a step needs, and a certificate at the end."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from boundcheck.trust.outer_value import Corrections, OuterValue
 from boundcheck.trust.same_answers import same_answers
 from boundcheck.trust.step_rules import RULES
 
-PART = 0.25  # of tol: an error that needs not be smaller
-PROOFS = 3  # certificates that may ask for more
+PART = 0.25  # an error of this fraction of tol is always small enough
+PROOFS = 3  # the largest number of certificates; each may show that further descent is needed
 
 
-class _Ended(Exception):  # noqa: N818 - no error
-    """A callback asked for the end."""
+class _Ended(Exception):  # noqa: N818 - not an error
+    """The callback ends the run."""
 
 
 @on_few_threads
@@ -45,51 +45,51 @@ def minimise(
     progress: Progress | None = None,
     callback: Callable[[Trial], object] | None = None,
 ) -> Minimum:
-    """Minimise f(λ) = E(w(λ), λ) until ‖∇f(λ)‖ ≤ tol, with a certificate of that.
+    """Minimise f(λ) = E(w(λ), λ) until ‖∇f(λ)‖ ≤ tol, and certify the result.
 
-    Gradient descent with inexact hypergradients g. At first a relative error of one half is enough, by an estimate; it
-    is made smaller only where the decrease of f is not significant against the errors. No step size has to be known.
-    Solutions of both levels are warm starts of the next point. Ctrl-C ends a run with the best point so far.
+    This is gradient descent with inexact hypergradients g. At first, an estimated relative error of one half is enough.
+    It is reduced only if the decrease of f is not significant compared with the errors. You need not know a step size.
+    The solutions of both levels are warm starts for the next point. Ctrl-C ends a run with the best point so far.
 
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name as `load_problem` takes it; λ starts at `problem.lam`.
+        The problem, or a name for `load_problem`; λ starts at `problem.lam`.
     tol : float
         The requested bound on ‖∇f(λ)‖, positive.
     steps : int
-        The most outer steps; 500 by default.
+        The largest number of outer steps; 500 by default.
     outer_step : float, optional
-        The first step size that is tried; by default a tenth of the length of λ. With "backtracking", the one that is
-        tried first at every step.
+        The first step size to try; by default a tenth of the length of λ. With "backtracking", the first step size to
+        try at every step.
     rule : {"barzilai-borwein", "backtracking"}
-        Which step size is tried next: that of Barzilai and Borwein, from the last two points, or twice the last one.
-        Whichever is tried, it is made smaller until f falls.
+        The rule for the next step size: that of Barzilai and Borwein, from the last two points, or twice the last step
+        size. In both cases the step size is reduced until f falls.
     coordinates : {"auto", "plain", "log"}
         The coordinates of the descent: λ, or log λ, where the gradient is λ∘∇f(λ). "auto", the default, uses log λ if
         the domain of the problem says that every entry is positive. ‖∇f‖ and `tol` are in these coordinates. Steps that
         leave another domain are shortened.
     prove : bool
-        Whether to prove the certificate where the program of the problem allows it; True by default. An estimate is
-        quicker.
+        Whether to prove the certificate if the program of the problem allows it; True by default. An estimate is
+        faster.
     progress : callable (what, done, of), optional
-        Called after every point that is tried.
+        A function that is called after every trial.
     callback : callable (trial), optional
-        Called with every `Trial`; if it returns True, the run ends.
+        A function that is called with every `Trial`; if it returns True, the run ends.
 
     Returns
     -------
     Minimum
-        `.lam`, `.f`, bounds `.gradient_norm` with their side, `.converged`, `.history` and `.message`.
+        The result: `.lam`, `.f`, bounds `.gradient_norm` with their side, `.converged`, `.history` and `.message`.
 
     Raises
     ------
     InputError
-        If an argument cannot be used, or a function of the user gives two answers to one question.
+        If an argument cannot be used, or if a function of the user returns different values for the same input.
     UnknownNameError
         If there is no such rule, or there are no such coordinates.
     DivergenceError
-        If no solution of the lower level is found at the start, or it has no derivative there.
+        If w(λ) cannot be computed at the start, or has no derivative there.
     UserCodeError
         If a function of the user raises.
 
@@ -147,7 +147,7 @@ def minimise(
 
 @dataclass(frozen=True, eq=False)
 class _End:
-    """Where a run ended, what is known of ∇f there, and why it ended."""
+    """The final point of a run, the certificate of ∇f there, and why the run ended."""
 
     at: OuterValue
     certificate: GradientCertificate
@@ -155,22 +155,22 @@ class _End:
 
 
 def _descend(run: Descent, tol: float, steps: int, prove: bool) -> _End:
-    """Step by step down to tol; where the certificate says more than the estimate did, further down."""
+    """Descend to tol by the estimate; if the certificate is larger than the estimate, descend further."""
     here, goal, why_not = run.start(), tol, ""
     for _ in range(PROOFS):
         while not why_not:
             if run.size(here) + here.error <= goal:
                 if here.shown:
                     break
-                here = run.shown(here)
+                here = run.with_shown_error(here)
             elif run.steps == steps:
-                here = run.again(run.best or here)
+                here = run.improved(run.best or here)
                 why_not = f"{steps} steps were not enough; allow more with steps="
             else:
                 try:
                     here = run.step(here)
                 except Stuck:
-                    why_not = f"no step takes f down any more; {_remedy(run.problem)}"
+                    why_not = f"no step decreases f any more; {_remedy(run.problem)}"
         if not prove:
             return _ended(here, estimate(here, run.coordinates, "no proof was asked for"), tol, why_not)
         certified = certificate(run.problem, here, run.coordinates)
@@ -181,7 +181,7 @@ def _descend(run: Descent, tol: float, steps: int, prove: bool) -> _End:
             why_not = f"the certificate is {excess:.1e} above ‖g‖; ask for a larger tol"
             break
         goal = min(goal, tol - excess) / 2
-        here = run.more_exactly(here)
+        here = run.more_accurate(here)
     return _ended(here, certified, tol, why_not or "the certificates did not agree with the estimates")
 
 
@@ -194,8 +194,8 @@ def _remedy(problem: Problem) -> str:
 def _ended(at: OuterValue, certified: GradientCertificate, tol: float, why_not: str) -> _End:
     if certified.norm.upper > tol:
         return _End(at, certified, f"not converged: {why_not}")
-    worth = f"an estimate, as {certified.doubt}" if certified.doubt else "proved"
-    return _End(at, certified, f"‖∇f‖ ≤ tol, {worth}")
+    evidence = f"an estimate, as {certified.doubt}" if certified.doubt else "proved"
+    return _End(at, certified, f"‖∇f‖ ≤ tol, {evidence}")
 
 
 def _refuse(tol: float, outer_step: float | None, rule: str, callback: object) -> None:

@@ -1,15 +1,15 @@
-"""f(λ) and ∇f(λ) no more exactly than asked, by Newton corrections of w and v from a warm start.
+"""Compute f(λ) and ∇f(λ) only as accurately as requested, by Newton corrections of w and v from a warm start.
 
-A correction solves A s = w − Φ(w) for s, A = I − ∂₁Φ, takes w − s for w, and then solves Aᵀv = ∇₁E(w) from the v it
-has. There are two kinds. A **strict** one solves both systems to a relative error of `LEFT` in the solution. So it
-takes most of the error away, whatever the condition of A, and what it changes in the hypergradient shows the error that
-was there before. A **loose** one stops at a residual, and says nothing by itself.
+A correction solves A s = w − Φ(w) for s, A = I − ∂₁Φ, replaces w by w − s, and then solves Aᵀv = ∇₁E(w), starting from
+the present v. There are two kinds. A **strict** correction solves both systems to a relative error of `LEFT` in the
+solution. So it removes most of the error for any condition number of A, and the change of the hypergradient shows the
+error before the correction. A **loose** correction stops at a residual, and shows nothing by itself.
 
-At most points there is one loose correction. It is taken to leave the part of the error that the last one left, which a
-check after it has shown: a correction with a residual that is smaller by the factor `CHECK`. One point of `EVERY` is
-checked, and every one where the estimate is not small enough. The residual of the loose corrections is adapted to what
-was seen. Where an error is to be shown, corrections are strict. As v solves the adjoint system, E(w) − vᵀ(w − Φ(w)) is
-f up to second order, at no further cost.
+At most points there is one loose correction. The estimate assumes that it leaves the same share of the error as the
+last loose correction that was checked. A check is another correction with a residual smaller by the factor `CHECK`. One
+of `EVERY` points is checked, and every point at which the estimate is not small enough. The residual of the loose
+corrections is adapted to the result of the checks. If an error has to be shown, corrections are strict. Because v
+solves the adjoint system, E(w) − vᵀ(w − Φ(w)) is f up to second order, at no further cost.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers import lower_level
 from boundcheck.trust.linear_solver import LinearSolver
 
-EVERY = 5  # points, of which one is checked
-CHECK = 0.1  # the residual of a check, in that of a loose correction
-SAFETY = 1.0  # times the error that a loose correction is taken to leave
-LOOSE, TIGHTEST = 0.1, 1e-6  # the residual of loose corrections: at most, and at least
-WELL, BADLY = 0.05, 0.3  # parts of the error that a loose correction leaves; between them its residual stays as it is
-ADAPT = 3.0  # times the residual, where it does not
-MOST_CORRECTIONS = 40
-PARTS = (1.0, 0.5, 0.25)  # of a correction that are tried
-FALLS = 0.3  # times the residual, at most, where a correction is worth what it is near a solution
-PLAIN = 20  # steps of Φ where none of them helps
-LOSS_ROUNDINGS = 8  # units of the last place that a sum such as E is taken to be off by
+EVERY = 5  # check one of this many points
+CHECK = 0.1  # the residual of a check relative to that of a loose correction
+SAFETY = 1.0  # a factor on the error that a loose correction is assumed to leave
+LOOSE, TIGHTEST = 0.1, 1e-6  # the largest and the smallest residual of loose corrections
+WELL, BADLY = 0.05, 0.3  # adapt the residual if a loose correction leaves less, or more, than these shares of the error
+ADAPT = 3.0  # the factor by which the residual is adapted
+MOST_CORRECTIONS = 40  # the largest number of corrections at a point
+PARTS = (1.0, 0.5, 0.25)  # the parts of a correction that are tried
+FALLS = 0.3  # a correction is conclusive only if it reduces the residual to this fraction
+PLAIN = 20  # steps of Φ, if no part of a correction helps
+LOSS_ROUNDINGS = 8  # the rounding of a sum such as E, in units of the last place
 
 
 @dataclass(frozen=True, eq=False)
 class OuterValue:
-    """f and ∇f at one λ, with estimates of their errors, and what they cost.
+    """f and ∇f at one λ, with estimates of their errors, and their cost.
 
-    `t` and `k` are the products that were spent on w and on v. `products` has them, the evaluations of Φ and the
+    `t` and `k` are the products for w and for v. `products` is the sum of both, of the evaluations of Φ and of the
     products with ∂₂Φ. `shown` says whether a strict correction has shown the error.
     """
 
@@ -53,7 +53,7 @@ class OuterValue:
     f: float
     f_error: float
     g: Tensor
-    error: float  # of g, in the norm that was asked for
+    error: float  # the error of g, in the norm of the request
     w: Tensor
     v: Tensor
     t: int
@@ -64,9 +64,9 @@ class OuterValue:
 
 @dataclass(frozen=True)
 class RequestedAccuracy:
-    """The accuracy of a hypergradient g: an error of at most max(rtol·norm(g), atol), in that norm.
+    """The requested accuracy of a hypergradient g: an error of at most max(rtol·norm(g), atol), in this norm.
 
-    With `show`, a strict correction has to show it. f may have an error of `f_atol`.
+    With `show`, a strict correction has to show the error. f may have an error of `f_atol`.
     """
 
     rtol: float
@@ -76,72 +76,72 @@ class RequestedAccuracy:
     f_atol: float = math.inf
 
     def allows(self, error: float, g: Tensor) -> bool:
-        """Is such an error of g small enough?"""
+        """Whether an error of g is small enough."""
         return error <= max(self.rtol * self.norm(g), self.atol)
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A warm start (w, v), and the hypergradient where it comes from; None where there is none."""
+    """A warm start (w, v), and the hypergradient at the point where it comes from; g is None if there is none."""
 
     w: Tensor
     v: Tensor
     g: Tensor | None = None
 
 
-Evaluate = Callable[[Problem, Start, RequestedAccuracy], OuterValue]  # at the problem's λ
+Evaluate = Callable[[Problem, Start, RequestedAccuracy], OuterValue]  # the value at the problem's λ
 
 
 class Corrections:
-    """Values along one run: an `Evaluate` that remembers what its corrections were worth."""
+    """Values along one run: an `Evaluate` that remembers how much error its corrections left."""
 
     def __init__(self) -> None:
         self.solver = LinearSolver()
         self.loose = LOOSE
-        self.left: float | None = None  # the part of the error that the last loose correction left
-        self.unseen = 0  # points since then
+        self.left: float | None = None  # the share of the error that the last checked loose correction left
+        self.unseen = 0  # the number of points since the last check
         self.every = EVERY
 
-    def __call__(self, problem: Problem, start: Start, asked: RequestedAccuracy) -> OuterValue:
-        """f and ∇f at `problem.lam`, as exactly as asked by an estimate."""
-        at = _SolvedPoint.start(problem, Prepared(problem, problem.lam), start)
-        at = at.plus(self.solver.look(problem, at.linearised)).corrected(self.solver, self.loose)
+    def __call__(self, problem: Problem, start: Start, request: RequestedAccuracy) -> OuterValue:
+        """f and ∇f at `problem.lam`, to the requested accuracy by an estimate."""
+        point = _SolvedPoint.start(problem, Prepared(problem, problem.lam), start)
+        point = point.plus(self.solver.look(problem, point.linearised)).corrected(self.solver, self.loose)
         for _ in range(MOST_CORRECTIONS):
-            if not abs(at.shift) > asked.f_atol:
+            if not abs(point.shift) > request.f_atol:
                 break
-            at = at.corrected(self.solver, self.loose)
-        jump = asked.norm(at.g if start.g is None else at.g - start.g)
+            point = point.corrected(self.solver, self.loose)
+        jump = request.norm(point.g if start.g is None else point.g - start.g)
         self.unseen += 1
-        if not asked.show and self.left is not None and self.unseen < self.every and at.full:
+        if not request.show and self.left is not None and self.unseen < self.every and point.full:
             error = SAFETY * self.left * jump
-            if asked.allows(error, at.g):
-                return at.value(error, abs(at.shift), shown=False)
-        residual = None if asked.show else CHECK
+            if request.allows(error, point.g):
+                return point.value(error, abs(point.shift), shown=False)
+        residual = None if request.show else CHECK
         if residual is None:
-            at = at.plus(self.solver.follow(problem, at.linearised))
-        at, error, first = self._until(at, asked, residual)
+            point = point.plus(self.solver.follow(problem, point.linearised))
+        point, error, first = self._until(point, request, residual)
         if jump > 0:
             self._adapt(first / jump)
-        return at.value(error, at.f_change if math.isfinite(error) else math.inf, shown=asked.show)
+        return point.value(error, point.f_change if math.isfinite(error) else math.inf, shown=request.show)
 
     def _until(
-        self, at: _SolvedPoint, asked: RequestedAccuracy, residual: float | None
+        self, point: _SolvedPoint, request: RequestedAccuracy, residual: float | None
     ) -> tuple[_SolvedPoint, float, float]:
-        """Corrections until one changes little: the point after it, its error, and what the first one changed."""
-        eps = torch.finfo(at.g.dtype).eps
+        """Correct until a correction changes little: the last point, its error, and the change by the first one."""
+        eps = torch.finfo(point.g.dtype).eps
         first, change, error = math.nan, math.inf, math.inf
         for _ in range(MOST_CORRECTIONS):
-            before, at = at, at.corrected(self.solver, residual)
-            change_before, change = change, asked.norm(at.g - before.g)
+            before, point = point, point.corrected(self.solver, residual)
+            change_before, change = change, request.norm(point.g - before.g)
             first = change if math.isnan(first) else first
-            if not at.full:  # no correction to conclude from
+            if not point.full:  # this correction is not conclusive
                 change = math.inf
                 continue
             rate = change / change_before if change_before > 0 else 0.0
             error = change * max(1.0, rate / (1 - rate)) if rate < 1 else math.inf
-            if asked.allows(error, at.g) or change <= LOSS_ROUNDINGS * eps * asked.norm(at.g):
+            if request.allows(error, point.g) or change <= LOSS_ROUNDINGS * eps * request.norm(point.g):
                 break
-        return at, error, first
+        return point, error, first
 
     def _adapt(self, left: float) -> None:
         confirmed = self.left is not None and left <= ADAPT * self.left
@@ -155,7 +155,7 @@ class Corrections:
 
 @dataclass(frozen=True, eq=False)
 class _SolvedPoint:
-    """(w, v) at one λ with what is known there; `full` if the last correction is one to conclude from."""
+    """(w, v) at one λ, with f, g and the work so far; `full` says whether the last correction is conclusive."""
 
     problem: Problem
     prepared: Prepared
@@ -178,11 +178,11 @@ class _SolvedPoint:
         return cls(problem, prepared, linearised, start.w, start.v, nothing, math.inf, math.inf, 0.0, True, 0, 0, 1)
 
     def plus(self, products: int) -> _SolvedPoint:
-        """The same with more products spent."""
+        """The same point, with more products counted."""
         return replace(self, products=self.products + products)
 
     def corrected(self, solver: LinearSolver, residual: float | None) -> _SolvedPoint:
-        """After a correction: loose to a residual, strict if that is None."""
+        """The point after a correction: loose, to `residual`, or strict if `residual` is None."""
         moved = _moved(self.problem, self.prepared, self.linearised, solver, residual)
         linearised, w = moved.linearised, moved.linearised.x.detach()
         outer = outer_gradients(self.problem, w, self.prepared.leaves)
@@ -203,7 +203,7 @@ class _SolvedPoint:
         )  # fmt: skip
 
     def value(self, error: float, f_error: float, *, shown: bool) -> OuterValue:
-        """As a result, with these errors."""
+        """The point as an `OuterValue` with these errors."""
         rounding = LOSS_ROUNDINGS * torch.finfo(self.w.dtype).eps * abs(self.f)
         return OuterValue(
             self.problem.lam, self.f, f_error + rounding, self.g, error, self.w, self.v, self.t, self.k, self.products,
@@ -213,10 +213,10 @@ class _SolvedPoint:
 
 @dataclass(frozen=True, eq=False)
 class _Moved:
-    """Φ at the next w, the residual w − Φ(w) there, whether to conclude from the correction, and what it cost.
+    """Φ at the next w, the residual w − Φ(w) there, whether the correction is conclusive, and its cost.
 
-    That it changes little says something only if all of it was taken and the residual fell: far from a solution, every
-    correction may change little.
+    A small change is conclusive only if the whole correction was taken and the residual fell. Far from a solution,
+    every correction may change little.
     """
 
     linearised: Linearisation
@@ -229,7 +229,7 @@ class _Moved:
 def _moved(
     problem: Problem, prepared: Prepared, linearised: Linearisation, solver: LinearSolver, residual: float | None
 ) -> _Moved:
-    """The next w: w − s, or with a part of s that lowers the residual, or after some steps of Φ."""
+    """The next w: w − s, or w minus a part of s that reduces the residual, or w after some steps of Φ."""
     w = linearised.x.detach()
     left = w - linearised.y.detach()
     size = float(left.norm())

@@ -1,4 +1,4 @@
-"""What a hypergradient at one point is made of: ∇₂E + ∂₂Φᵀv with (I − ∂₁Φᵀ)v = ∇₁E."""
+"""The parts of a hypergradient at one point: ∇₂E + ∂₂Φᵀv with (I − ∂₁Φᵀ)v = ∇₁E."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers.linear_systems import Dense
 from boundcheck.numerics.solvers.reference import krylov, reference_at
 
-LEFT_OVER = 4  # the residual of a matrix-free solve, in units of rounding
-NUMBERS = 4_000_000  # in matrices that are formed at once
+LEFT_OVER = 4  # the relative residual of a matrix-free solve, in rounding units
+NUMBERS = 4_000_000  # the largest number of matrix entries that are formed at once
 
 
 class Pieces:
-    """The parts of the hypergradient at w: `direct` is ∇₂E and `implicit` is ∂₂Φᵀv; v is the exact one if None."""
+    """The parts of the hypergradient at w: `direct` is ∇₂E and `implicit` is ∂₂Φᵀv; by default v is exact."""
 
     def __init__(self, problem: Problem, w: Tensor, v: Tensor | None = None) -> None:
         self.problem, self.w = problem, w
@@ -70,7 +70,7 @@ class Pieces:
 
 
 def exact_at(problem: Problem, w: Tensor) -> Tensor:
-    """The hypergradient with an exact linear solve at each row of w, in the place of w*: of shape (rows, n)."""
+    """The hypergradient at each row of w instead of w*, with an exact linear solve; of shape (rows, n)."""
     if problem.d > DENSE:
         return torch.stack([Pieces(problem, row).value for row in w])
     values = []

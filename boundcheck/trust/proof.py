@@ -1,4 +1,4 @@
-"""The error of a hypergradient, proved: by the certificate of a better point after it."""
+"""Prove the error of a hypergradient by the certificate of a better point."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from boundcheck.side import Side
 from boundcheck.trust.aid_point import AidPoint, Solvers
 from boundcheck.trust.tolerance import Tolerance
 
-FINER = 1e-2  # by which a refinement lowers the residual of w
-GOALS = (1e-3, 0.0)  # shares of the residual of w down to which a point is refined before it is certified
-ROUNDS = 20  # refinements at most
-APART = 0.5  # relative: a point that is farther from the reference belongs to another fixed point
-CLOSE = 1e-7  # relative: what the reference itself may be off
+FINER = 1e-2  # a refinement reduces the residual of w by this factor
+GOALS = (1e-3, 0.0)  # before it is certified, a point is refined until the residual of w falls to these fractions
+ROUNDS = 20  # the largest number of refinements
+APART = 0.5  # relative distance; a point farther from the reference than this belongs to another fixed point
+CLOSE = 1e-7  # the allowed relative error of the reference itself
 ANOTHER = "there are several fixed points, and this is not the one that 'exact' finds from params"
-LINEAR = 1e-12  # the tolerance of the linear system of a point that is certified; it is cheap from a warm start
+LINEAR = 1e-12  # the tolerance of the linear system at a certified point; the solve is cheap from a warm start
 
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """What a certified hypergradient shows of the error of another one."""
+    """The accuracy of a hypergradient, proved by a certified hypergradient `corrected`."""
 
     accuracy: Accuracy
     corrected: Tensor
     eps_g: Constant
-    products: int  # that were spent for it
+    products: int  # the products that the proof took
 
 
 def prove(
     problem: Problem, solvers: Solvers, point: AidPoint, following: AidPoint, tolerance: Tolerance
 ) -> Proof | str:
-    """Whether the error of a point is within the tolerance; the reason in words if nothing can be proved.
+    """Prove whether the error of a point is within the tolerance; returns the reason if nothing can be proved.
 
-    With closed forms the reference of Newton's method is certified. Otherwise the point after it is, from the program
-    of the problem. It is refined where its certificate does not decide.
+    If the problem has closed forms, the proof certifies the reference of Newton's method. Otherwise it certifies the
+    next point from the program of the problem, and refines this point if its certificate does not decide.
     """
     if isinstance(problem.known, ClosedForms):
         return _by_reference(problem, point, following)
@@ -76,10 +76,10 @@ def prove(
 
 
 def _is_the_solution(problem: Problem, w: Tensor, near: NearSolution) -> bool:
-    """Is the fixed point next to w the one that `method="exact"` finds from w_0?
+    """Whether the fixed point near w is the one that `method="exact"` finds from w_0.
 
-    A Newton step may lead to another one, if there are several. The reference starts with steps of the lower level, and
-    says which one is meant; the proof says that there is one only within `radius` of w.
+    If there are several fixed points, a Newton step may lead to another one. The reference starts with steps of the
+    lower level, and defines which one is meant. The proof shows that only one is within `radius` of w.
     """
     try:
         w_star = reference(quick(problem), problem.lam[None]).w[0]
@@ -99,8 +99,8 @@ def _by_reference(problem: Problem, point: AidPoint, following: AidPoint) -> Pro
 
 
 def _refined(problem: Problem, solvers: Solvers, point: AidPoint, goal: float) -> AidPoint:
-    """A point whose residual of w is at most the goal, or as small as rounding allows."""
-    needs_solution = problem.inner_at is None  # then ∂₂Φ is compared with differences, which is possible at w(λ) only
+    """Refine a point until the residual of w is at most the goal, or as small as rounding allows."""
+    needs_solution = problem.inner_at is None  # then ∂₂Φ is compared with differences, which works at w(λ) only
     eps = torch.finfo(problem.dtype).eps
     for _ in range(ROUNDS):
         residual = float(point.excess.norm())
@@ -117,6 +117,6 @@ def _refined(problem: Problem, solvers: Solvers, point: AidPoint, goal: float) -
 
 
 def as_array(value: Tensor) -> np.ndarray:
-    """A flat vector in float64, on the CPU."""
+    """Convert a flat vector to a numpy array in float64."""
     array: np.ndarray = value.detach().double().cpu().numpy()
     return array

@@ -1,4 +1,4 @@
-"""What `hypergradient` returns where it was asked for an accuracy."""
+"""The result of `hypergradient` with a requested accuracy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AccurateHypergradient:
     corrected : Tensor of shape (n,)
         A more accurate hypergradient, from which the error of `value` is computed.
     corrected_error : float
-        An upper bound on the error of `corrected`; its side is that of `error`.
+        An upper bound on the error of `corrected`, with the same side as `error`.
     lower_level_part : float
         The part of the error that is due to w, to first order.
     linear_part : float
@@ -43,7 +43,7 @@ class AccurateHypergradient:
     products : int
         All evaluations of Φ and products with its derivatives until the error of `value` was estimated.
     proof_products : int
-        Those that the proof took in addition; 0 without a proof.
+        The additional evaluations and products for the proof; 0 without a proof.
     why_not_proved : str
         Why the error is an estimate; empty if it is proved.
     w : Tensor of shape (d,)
@@ -77,32 +77,32 @@ class AccurateHypergradient:
 
     @property
     def error(self) -> Enclosure:
-        """‖value − ∇f‖ from both sides; its `side` says what that is worth."""
+        """Lower and upper bounds on ‖value − ∇f‖; `side` says how they are known."""
         return self.accuracy.error
 
     @property
     def relative_error(self) -> float:
-        """At least ‖value − ∇f‖/‖∇f‖."""
+        """An upper bound on ‖value − ∇f‖/‖∇f‖."""
         return self.accuracy.relative_error
 
     @property
     def angle(self) -> float:
-        """At least the angle between `value` and ∇f, in degrees."""
+        """An upper bound on the angle between `value` and ∇f, in degrees."""
         return self.accuracy.angle
 
     @property
     def descent(self) -> bool | None:
-        """Whether −value is a descent direction; None where that is not known."""
+        """Whether −value is a descent direction; None if unknown."""
         return self.accuracy.descent
 
     @property
     def how(self) -> str:
-        """What the error is worth: "proved", "probable (probability 0.999)" or "estimated"."""
+        """How the error is known: "proved", "probable (probability 0.999)" or "estimated"."""
         return cards.known(self.error)
 
     @property
     def spend(self) -> str | None:
-        """What to spend on next for a smaller error: "t", "k", or None where there is none."""
+        """Which steps to increase for a smaller error: "t" or "k"; None if both parts of the error are 0."""
         if not self.lower_level_part + self.linear_part > 0:
             return None
         return "t" if self.lower_level_part >= self.linear_part else "k"

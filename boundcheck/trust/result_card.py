@@ -1,4 +1,4 @@
-"""What a hypergradient to a tolerance shows of itself: its error first."""
+"""The card of a hypergradient to a tolerance; the error comes first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def card(g: AccurateHypergradient) -> Card:
-    """The error in words, the vector, and why the error is not proved if it is not."""
+    """The error in words, the vector, and the reason if the error is not proved."""
     known = cards.known(g.error)
     sentences = (
         f"g is within {percent_at_most(g.relative_error)} of ∇f, at an angle of at most {upward(g.angle)}° ({known}).",

@@ -1,6 +1,6 @@
-"""A run that asks the functions of a problem the same question before and after, and refuses two answers.
+"""Check before and after a run that the functions of a problem return the same values for the same input.
 
-An estimate compares one value with another. Where a function draws random numbers, it says nothing.
+An estimate compares one value with another. If a function draws random numbers, the comparison is meaningless.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ ASKED = 2  # evaluations of Φ
 
 
 def asked(problem: Problem) -> int:
-    """How many evaluations of Φ the question takes; built-in problems are not asked."""
+    """The number of evaluations of Φ for this check; 0 for built-in problems, which are not checked."""
     return 0 if problem.w_layout is None else ASKED
 
 
 @contextmanager
 def same_answers(problem: Problem) -> Iterator[None]:
-    """Ask for Φ and E beside w_0 before and after a run; InputError if they differ, however the run ended."""
+    """Evaluate Φ and E near w_0 before and after a run; InputError if they differ, also if the run failed."""
     if not asked(problem):
         yield
         return

@@ -1,8 +1,8 @@
-"""The step sizes of a descent with inexact values: which one to try first, and whether it took f down enough.
+"""The step sizes of a descent with inexact values: which one to try first, and whether it decreased f enough.
 
-Let ‖g − ∇f‖ ≤ θ‖g‖ with θ < 1. Then ⟨g, ∇f⟩ ≥ (1 − θ)‖g‖², so that −g is a descent direction, and where ∇f is
-L-Lipschitz every α ≤ (1 − θ)/L has f(λ − αg) ≤ f(λ) − ½(1 − θ)α‖g‖². A step is taken if f falls by `SHARE`·(1 − θ)α‖g‖²
-for certain, that is by more than the errors of both values; so halving α ends, whatever L is.
+Let ‖g − ∇f‖ ≤ θ‖g‖ with θ < 1. Then ⟨g, ∇f⟩ ≥ (1 − θ)‖g‖², so −g is a descent direction. If ∇f is L-Lipschitz, every
+α ≤ (1 − θ)/L has f(λ − αg) ≤ f(λ) − ½(1 − θ)α‖g‖². A step is accepted if f surely falls by `SHARE`·(1 − θ)α‖g‖², even
+with the errors of both values. So halving α ends for every L.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-SHARE = 0.1  # of the decrease (1 − θ)α‖g‖² that the slope promises; below ½
-FIRST = 0.1  # of the length of the coordinates that the first step goes
-GROWTH = 10.0  # at most, from one step size to the next
+SHARE = 0.1  # the required share of the decrease (1 − θ)α‖g‖² that the slope predicts; below ½
+FIRST = 0.1  # the length of the first step, relative to the length of the coordinates
+GROWTH = 10.0  # the largest factor from one step size to the next
 RULES = ("barzilai-borwein", "backtracking")
 
 
 class Decrease(Enum):
-    """Whether a step takes f down enough; `UNCLEAR` if the errors of the two values are too large to tell."""
+    """Whether a step decreases f enough; `UNCLEAR` if the errors of the two values are too large to decide."""
 
     ENOUGH = "enough"
     TOO_LITTLE = "too little"
@@ -26,10 +26,10 @@ class Decrease(Enum):
 
 @dataclass(frozen=True)
 class ValueComparison:
-    """f here and there, with the errors of both, and what the slope promises."""
+    """The decrease of f from one point to the next, its error, and the required decrease."""
 
-    gain: float  # f here − f there
-    doubt: float  # the errors of both
+    gain: float  # f before minus f after
+    doubt: float  # the sum of both errors
     needed: float
 
     @property
@@ -40,13 +40,13 @@ class ValueComparison:
 
 
 def shorter(alpha: float, gain: float, slope: float) -> float:
-    """The next step size after one that was too long: the lowest point of the parabola of both values and the slope."""
-    excess = alpha * slope - gain  # what the curvature took away from the promise, positive
+    """The next step size after one that was too long: the minimum of the parabola through both values and the slope."""
+    excess = alpha * slope - gain  # the predicted decrease minus the actual one, due to curvature; positive
     best = alpha * slope * alpha / (2 * excess) if excess > 0 else alpha / 2
     return min(max(best, alpha / 10), alpha / 2)
 
 
 def barzilai_borwein(alpha: float, moved: float, along: float) -> float:
-    """‖Δx‖²/⟨Δx, Δg⟩ of the last step, at most `GROWTH` times as long or short as that."""
+    """‖Δx‖²/⟨Δx, Δg⟩ of the last step, within a factor `GROWTH` of the last step size."""
     longest = GROWTH * alpha
     return longest if along <= 0 else min(max(moved / along, alpha / GROWTH), longest)

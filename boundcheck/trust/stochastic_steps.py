@@ -1,4 +1,4 @@
-"""The steps of a single stochastic run where none are given: those that the theory derives from the constants."""
+"""The default steps of a single stochastic run, which the theory derives from the constants."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from boundcheck.numerics.solvers.reference import reference
 from boundcheck.progress import no_progress
 from boundcheck.step_schedule import StepSchedule
 
-DELTA = 1e-3  # of an estimate
+DELTA = 1e-3  # the probability that an estimate fails
 
 
 def default_steps(
     problem: Problem, t: int, k: int, steps: str | None = None, steps_v: StepSchedule | None = None
 ) -> BothSteps:
-    """The steps of both iterations, from constants at the solution, which costs more than a run.
+    """Derive the steps of both iterations from constants at the solution, which costs more than a run.
 
     Parameters
     ----------
@@ -28,17 +28,17 @@ def default_steps(
     steps : "paper" or None
         None for steps that make a bound small; "paper" for the advice of Grazzi, Pontil and Salzo (2021).
     steps_v : StepSchedule or None
-        Those of the linear solver; derived likewise if None.
+        The steps of the linear solver; derived in the same way if None.
 
     Returns
     -------
     BothSteps
-        The steps, and where they are from.
+        The steps, and their source.
 
     Raises
     ------
     InputError
-        If what was given are not steps.
+        If `steps` is another string.
     """
     if steps is not None and steps != PAPER:
         raise InputError(f"steps = {steps!r} are not steps; give a StepSchedule, such as StepSchedule.constant(0.1)")

@@ -1,4 +1,4 @@
-"""The accuracy that is asked of a hypergradient."""
+"""The requested accuracy of a hypergradient."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from boundcheck.report.accuracy import Accuracy
 
 @dataclass(frozen=True)
 class Tolerance:
-    """‖g − ∇f‖ ≤ rtol·‖∇f‖ + atol."""
+    """The requirement ‖g − ∇f‖ ≤ rtol·‖∇f‖ + atol."""
 
     rtol: float
     atol: float
@@ -25,10 +25,10 @@ class Tolerance:
         if not (self.rtol > 0 or self.atol > 0):
             raise InputError("rtol and atol are both 0; give one of them, or use method='exact'")
 
-    def allows(self, of: Accuracy) -> bool:
-        """Is the upper end of the error within the tolerance?"""
-        return float(of.error.upper) <= self.rtol * float(of.gradient_norm.lower) + self.atol
+    def allows(self, accuracy: Accuracy) -> bool:
+        """Whether the error is surely within the tolerance: its upper end is."""
+        return float(accuracy.error.upper) <= self.rtol * float(accuracy.gradient_norm.lower) + self.atol
 
-    def refuses(self, of: Accuracy) -> bool:
-        """Is the lower end of the error beyond the tolerance?"""
-        return float(of.error.lower) > self.rtol * float(of.gradient_norm.upper) + self.atol
+    def refuses(self, accuracy: Accuracy) -> bool:
+        """Whether the error is surely beyond the tolerance: its lower end is."""
+        return float(accuracy.error.lower) > self.rtol * float(accuracy.gradient_norm.upper) + self.atol

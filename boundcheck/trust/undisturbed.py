@@ -1,4 +1,4 @@
-"""Work inside a user's training loop that leaves no trace there: random numbers, modes of torch, threads."""
+"""A context for work inside a user's training loop that restores random generators, torch modes and threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from boundcheck.numerics.bilevel.threads import threads_for
 
 @contextmanager
 def undisturbed(problem: Problem) -> Iterator[None]:
-    """Whatever runs inside, every generator of random numbers and every mode of torch is as before afterwards."""
+    """Restore the random generators of Python, numpy and torch, the modes of torch and the threads after the block."""
     python, numpy = random.getstate(), np.random.get_state()
     devices = [problem.device] if problem.device.type == "cuda" else []
     try:

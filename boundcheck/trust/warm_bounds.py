@@ -1,4 +1,4 @@
-"""The bounds of r_t = ‖w_t − w(λ)‖ after a warm start: one that is proved at λ, and one that is an estimate."""
+"""Bounds on r_t = ‖w_t − w(λ)‖ after a warm start: two that can be proved at λ, and one that is an estimate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from boundcheck.trust.certified_solution import CertifiedSolution
 
 
 def from_distance(certified: CertifiedSolution, t: int) -> DistanceBound | None:
-    """`warm-start` with the distance of the start, q^t r_0, and q on B(w(λ), r_0); None where no q < 1 is known."""
+    """`warm-start` with the distance of the start: q^t r_0 with q on B(w(λ), r_0); None if no q < 1 is known."""
     q = _contraction(certified)
     if q is None:
         return None
@@ -30,7 +30,7 @@ def from_distance(certified: CertifiedSolution, t: int) -> DistanceBound | None:
 
 
 def from_residual(certified: CertifiedSolution, t: int) -> DistanceBound | None:
-    """`warm-start` with the residual of the start: q^t ‖w_0 − Φ(w_0, λ)‖/(1 − q)."""
+    """`warm-start` with the residual of the start: q^t ‖w_0 − Φ(w_0, λ)‖/(1 − q); None if no q < 1 is known."""
     q = _contraction(certified)
     if q is None:
         return None
@@ -43,11 +43,11 @@ def from_residual(certified: CertifiedSolution, t: int) -> DistanceBound | None:
 def from_drift(
     certified: CertifiedSolution, t: int, r_prev: float, W: Constant, lam_step: float
 ) -> DistanceBound | None:
-    """`warm-drift` with ‖w'‖ at the λ before, which does not bound it on the way: an estimate, whatever W is worth."""
+    """`warm-drift` with ‖w'‖ at the previous λ. It does not bound ‖w'‖ between both λ, so this is an estimate."""
     q = _contraction(certified)
     if q is None:
         return None
-    at_one_end = Constant("W_path", W.value, Side.LOWER, Provenance("‖w'‖ at the λ before"))
+    at_one_end = Constant("W_path", W.value, Side.LOWER, Provenance("‖w'‖ at the previous λ"))
     return _bound("warm-drift", q, t, r_prev=r_prev, W_path=at_one_end, lam_step=lam_step)
 
 
@@ -59,13 +59,13 @@ def _contraction(certified: CertifiedSolution) -> Constant | None:
 
 def _bound(name: str, q: Constant, t: int, **given: Any) -> DistanceBound | None:
     try:
-        worth = bounds[name].evaluate({"q": q}, t, rigorous=True, **given)
-    except BoundcheckError:  # a number that is not finite
+        value = bounds[name].evaluate({"q": q}, t, rigorous=True, **given)
+    except BoundcheckError:  # a number is not finite
         return None
-    return DistanceBound(name, float(worth.values), worth.side)
+    return DistanceBound(name, float(value.values), value.side)
 
 
 def _at(w: Tensor, n: int) -> ReferenceSolution:
-    """A w in place of a solution, of which only the residual ‖w − Φ(w)‖ is asked."""
+    """A `ReferenceSolution` with this w, for computing only the residual ‖w − Φ(w)‖."""
     nothing = torch.zeros(1, dtype=w.dtype, device=w.device)
     return ReferenceSolution(w.new_zeros(1, n), w[None], torch.zeros_like(w)[None], nothing, nothing)

@@ -1,4 +1,4 @@
-"""`Watch`: how good every hypergradient of a user's own training loop is, step by step."""
+"""`Watch`: measure the accuracy of every hypergradient in a user's own training loop."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from boundcheck.trust.result import AccurateHypergradient
 from boundcheck.trust.undisturbed import undisturbed
 
 Callback = Callable[[int, dict[str, float]], object]
-FLOOR = 1000  # units of rounding, over 1 − q, by which computed iterates may miss a bound of exact ones
+FLOOR = 1000  # computed iterates may exceed a bound for exact iterates by this many rounding units, divided by 1 − q
 
 
 @dataclass(frozen=True, eq=False)
 class _Before:
-    """The step before: where it was, and what was found there if it was watched."""
+    """The previous step: its λ and w, and its measurements if it was watched."""
 
     lam: Tensor
     w: Tensor
@@ -42,31 +42,31 @@ class _Before:
 class Watch:
     """Watch the hypergradients of a training loop: call it at every upper-level step with λ, w and g.
 
-    w is the result of the lower level, and g a hypergradient from any library. Each call solves for w(λ) and ∇f(λ) by
-    Newton's method from w, proves how accurate that is, and compares. It does not change tensors, gradients, the graph
-    or random numbers. If a step fails, its row says so, and the loop continues.
+    w is the result of the lower level, and g is a hypergradient from any library. Each call computes w(λ) and ∇f(λ) by
+    Newton's method from w, proves their accuracy, and compares w and g with them. It does not change tensors,
+    gradients, the graph or random numbers. If a step fails, its row says so, and the loop continues.
 
     Parameters
     ----------
     problem : Problem or str
-        The problem, or its name as `load_problem` takes it; its own λ and start do not matter.
+        The problem, or a name for `load_problem`; its own λ and start are not used.
     t : int, optional
-        The lower-level steps that the loop takes, w_{j+1} = Φ(w_j, λ) from the w of the step before. With it the rows
-        have the bound `warm-start` on ‖w − w(λ)‖.
+        The lower-level steps of the loop, w_{j+1} = Φ(w_j, λ) from the w of the previous step. With `t`, the rows have
+        the bound `warm-start` on ‖w − w(λ)‖.
     k : int, optional
-        The steps of the linear solver that the loop takes, for the record.
+        The steps of the loop's linear solver; only recorded.
     every : int
-        Watch only every n-th step; 1 by default, which is all of them.
+        Watch only every n-th step; 1 by default, which watches all steps.
     prove : bool
-        Whether to prove the numbers; True by default. Without it they are estimates against the reference, much quicker
-        on large problems, and the rows say so.
+        Whether to prove the numbers; True by default. With False they are estimates, which are much faster on large
+        problems, and the rows say so.
     rtol : float, optional
-        A wanted relative error. With it the rows say which t and k would have reached it, from the same start.
+        A requested relative error. With it, each row has t and k that reach this error from the same start.
     method : str, optional
-        The method that `rtol` is about; "aid-cg" for a problem made from a loss and "aid-fp" otherwise.
+        The method for `rtol`; by default "aid-cg" for a problem from a loss, and "aid-fp" otherwise.
     callback : callable (step, values) -> object, optional
-        Called after every watched step, with its number and a dict from str to float, `RunStep.to_dict`. It
-        fits the loggers of TensorBoard and of Weights & Biases.
+        A function that is called after every watched step, with the number of the step and a dict from str to float,
+        `RunStep.to_dict`. The loggers of TensorBoard and of Weights & Biases accept such a dict.
 
     Raises
     ------
@@ -100,7 +100,7 @@ class Watch:
     ) -> None:
         problem = require_problem(problem)
         if count(every, "every") < 1:
-            raise InputError(f"every = {every} looks at no step; give an integer >= 1")
+            raise InputError(f"every = {every} is too small; give an integer >= 1")
         if rtol is not None and not 0 < rtol < math.inf:
             raise InputError(f"rtol = {rtol} is not a relative error; give a positive number, or leave it out")
         if callback is not None and not callable(callback):
@@ -122,7 +122,7 @@ class Watch:
 
     @property
     def trace(self) -> RunTrace:
-        """All that was found so far."""
+        """The rows so far."""
         lam = None if self._before is None else self._before.lam.double().cpu().numpy()
         wanted = self.method if self.rtol is not None else ""
         return RunTrace(self.problem.name, tuple(self._rows), self.rtol, wanted, lam=lam)
@@ -130,25 +130,25 @@ class Watch:
     def __call__(
         self, lam: Any, w: Any, g: Any, *, t: int | None = None, k: int | None = None, w0: Any = None
     ) -> RunStep | None:
-        """Look at one step.
+        """Record one upper-level step, and measure its accuracy if this step is watched.
 
         Parameters
         ----------
         lam : structure of the hyperparameters, or flat tensor of shape (n,)
-            Where the hypergradient was computed.
+            The λ at which the hypergradient was computed.
         w : structure of the parameters, or flat tensor of shape (d,)
-            What the lower level ended at.
+            The result of the lower level.
         g : Hypergradient, structure of the hyperparameters, or flat tensor of shape (n,)
             The hypergradient.
         t, k : int, optional
-            The steps of both levels at this step, if they are not those of the watch.
+            The steps of both levels, if they differ from those of the watch.
         w0 : structure of the parameters, or flat tensor of shape (d,), optional
-            Where the lower level started; the w of the step before by default.
+            The start of the lower level; by default the w of the previous step.
 
         Returns
         -------
         RunStep or None
-            What was found; None if this step is not one to look at.
+            The row of this step; None if this step is not watched.
 
         Raises
         ------
@@ -170,7 +170,7 @@ class Watch:
             try:
                 with undisturbed(self.problem):
                     row, now = self._look(blank, now, g, start)
-            except Exception as error:  # nothing that happens here may end the user's training
+            except Exception as error:  # no error of the watch may end the user's training
                 row = replace(blank, why=f"{type(error).__name__}: {' '.join(str(error).split())}"[:500])
             row = replace(row, seconds=time.perf_counter() - began)
             self._rows.append(row)
@@ -189,7 +189,7 @@ class Watch:
             and layout is not None
             and layout.paths == ("",)
         ):
-            value = value[0]  # as torch.autograd.grad returns it
+            value = value[0]  # torch.autograd.grad returns a tuple
         with torch.inference_mode(False), torch.no_grad():
             return self._anywhere.checked(value, name).clone()
 
@@ -228,7 +228,7 @@ class Watch:
 
 
 def _not_from_there(row: RunStep, certified: CertifiedSolution) -> RunStep:
-    """Say so if w cannot be what t steps of Φ from the start give, since it is farther from w(λ) than its bound."""
+    """Add a note if w is not the result of t steps of Φ from the start, because it violates the proved bound on r_t."""
     if row.bound is None or row.r_t is None or not row.bound.proved or not row.r_0 or certified.why:
         return row
     gap = 1 - certified.constants["q"].value
@@ -238,6 +238,6 @@ def _not_from_there(row: RunStep, certified: CertifiedSolution) -> RunStep:
         return row
     return replace(
         row,
-        why=f"w is {float(row.r_t.lower):.3g} from w(λ), and {row.t} steps of Φ from the w before end within "
-        f"{row.bound.value:.3g} of it: the lower level started elsewhere (give w0=), or its steps are others",
+        why=f"w is {float(row.r_t.lower):.3g} from w(λ), but {row.t} steps of Φ from the previous w end within "
+        f"{row.bound.value:.3g} of it: the lower level started elsewhere (give w0=), or does not take these steps",
     )

@@ -158,7 +158,7 @@ def test_the_a_posteriori_bound_is_silent_where_the_iterates_leave_its_ball() ->
         outside.append(float((w[:2] - vector(1, 1.5)).norm()) > 1.8027756377)
     assert any(outside)
     assert (np.isnan(bound.values[0]) == np.array(outside)).all()
-    assert bound.reason == "at the t where w_t is in the ball its constants were taken on"
+    assert bound.reason == "at the t where w_t is in the ball of its constants"
     assert bound.trace is not None
     assert not set(bound.trace.t - 1) & set(np.flatnonzero(outside))
 

@@ -146,7 +146,7 @@ def test_a_run_that_does_not_converge_says_so() -> None:
         ((-1.0,), r"eps must be a positive number, .*got -1\.0"),
         ((float("nan"),), r"eps must be a positive number, .*got nan"),
         (("small",), "eps must be a positive number, .*got 'small'"),
-        ((1e-3, ["aid-cg:5"]), "aid-cg:5 fixes k, which a plan is to find; write aid-cg"),
+        ((1e-3, ["aid-cg:5"]), "aid-cg:5 fixes k, but a plan chooses k; write aid-cg"),
     ],
 )
 def test_bad_input(arguments: tuple[object, ...], message: str) -> None:

@@ -76,6 +76,6 @@ def test_the_summary() -> None:
     assert lines[0] == "made: 5 steps watched, completed"
     assert lines[1].startswith("relative error at most 0.049 to 0.4, angle at most")
     assert lines[1].endswith("proved at 4 of 5 steps")
-    assert lines[3] == "r_t: the estimate from ‖w'‖ at the λ before held at 3 of 3 steps"
+    assert lines[3] == "r_t: the estimate from ‖w'‖ at the previous λ held at 3 of 3 steps"
     assert lines[4] == "relative error 0.1 reached at 2 of 5 steps"
     assert lines[5] == f"note: {BROKEN.why}"

@@ -68,7 +68,7 @@ def test_the_watch_calls_it_an_estimate_and_says_that_it_failed() -> None:
     assert row.bound.value == pytest.approx(r_t, rel=1e-9)
     assert row.from_residual.proved
     assert row.from_residual.value == pytest.approx(r_t, rel=1e-9)
-    assert "the estimate from ‖w'‖ at the λ before held at 0 of 1 steps" in watch.trace.summary()
+    assert "the estimate from ‖w'‖ at the previous λ held at 0 of 1 steps" in watch.trace.summary()
 
 
 def test_a_ball_around_the_start_of_radius_r_0_is_not_enough() -> None:

@@ -35,7 +35,7 @@ def test_wrong_input_is_one_clear_line(name: str, value: object, says: str) -> N
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"every": 0}, "every = 0 looks at no step"),
+        ({"every": 0}, "every = 0 is too small"),
         ({"rtol": -1.0}, "rtol = -1.0 is not a relative error"),
         ({"callback": 3}, "callback = 3 cannot be called"),
         ({"t": -1}, "t must be at least 0"),

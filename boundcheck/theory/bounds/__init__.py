@@ -1,1 +1,1 @@
-"""One theorem per file, named after it; each exports `BOUND`. Add a file and it is in the catalogue."""
+"""The theorems: one per file, named after it. Each file exports `BOUND`, and the catalogue finds it by its name."""

@@ -2,7 +2,7 @@
 
     ‖∇₂ℓ(w_t)−∇f‖ ≤ η₂ r_t
 
-Unless measured, r_t = q^t r_0. `ablin-automatic` shows that differentiating through is of second order.
+Unless measured, r_t = q^t r_0. `ablin-automatic` shows that the error of differentiating through is of second order.
 """
 
 from boundcheck.theory.assumptions import A1_IV, LOCAL, VALUE_FUNCTION

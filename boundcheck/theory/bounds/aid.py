@@ -2,8 +2,8 @@
 
     ‖∇̂f−∇f‖ ≤ (η₂ + η₁L_Φ/μ_λ + ν₂L_E/μ_λ + ν₁L_ΦL_E/μ_λ²) D ρ(t) + (L_ΦL_E/μ_λ) σ(k)
 
-under Assumptions 1(i), (iii), (iv) and 3. L_Φ is the supremum over the ball ‖w‖ ≤ 2D: the value at w* does not do
-(errata 1). ρ(t) ≤ 1 keeps w_t in that ball and fails for heavy ball (errata 3). Give `rho` and `sigma` as numbers or
+under Assumptions 1(i), (iii), (iv) and 3. L_Φ is the supremum over the ball ‖w‖ ≤ 2D; the value at w* is not enough
+(errata 1). ρ(t) ≤ 1 keeps w_t in this ball; it fails for heavy ball (errata 3). Give `rho` and `sigma` as numbers or
 as rates by name.
 """
 
@@ -66,7 +66,7 @@ PROOF = (
 
 
 def with_ball_constants(proof: Chain) -> Chain:
-    """The end of the proof, once the error of the linear solver has been bounded in terms of ‖v_t‖ or ‖∇₁E(w_t)‖."""
+    """Add the last links of the proof, after the error of the linear solver is bounded by ‖v_t‖ or ‖∇₁E(w_t)‖."""
     return (
         proof.replacing("solutions by inverses", {v_star: A_inv * g_star, v_t: A_t_inv * g_t}, "v = A⁻¹b", ("g_star",))
         .with_lipschitz_derivatives()

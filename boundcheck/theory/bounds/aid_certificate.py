@@ -4,8 +4,8 @@ With W_t = ‖(I−∂₁Φ(w))⁻¹∂₂Φ(w)‖, the residuals ε_w, ε_v of 
 
     ‖∇̂f−∇f‖ ≤ (η₂ + η₁W_t + (ν₂ + ν₁W_t) V) δ + W_t ε_v,   V = (‖v‖ + (ε_v + η₁δ)/μ_λ)/(1 − ν₁δ/μ_λ) ≥ ‖v*‖
 
-Constants on a ball around w that contains w*. At a w computed to rounding it certifies a reference hypergradient, and
-that is how `check` does so. Proof: docs/proofs.md.
+Constants on a ball around w that contains w*. At a w that is accurate to rounding, this bound certifies a reference
+hypergradient; `check` uses it for that. Proof: docs/proofs.md.
 """
 
 from sympy import Max, Rational
@@ -44,10 +44,10 @@ PROOF = (
     )
     .with_lipschitz_derivatives()
 )
-WEIGHT = eta_2 + eta_1 * W_t + (nu_2 + nu_1 * W_t) * v_star  # of ‖w−w*‖
+WEIGHT = eta_2 + eta_1 * W_t + (nu_2 + nu_1 * W_t) * v_star  # the weight of ‖w−w*‖
 
 DELTA = eps_w / mu_inv
-# what Max puts for a number is never taken under the condition; it makes the formula one for all numbers
+# the condition makes the second argument of Max inactive; it only defines the formula for all numbers
 SOLUTION = (v_k + (eps_v + eta_1 * r_t) / mu_inv) / Max(1 - nu_1 * r_t / mu_inv, Rational(1, 2))
 
 CHAIN = (

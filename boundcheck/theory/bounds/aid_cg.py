@@ -2,8 +2,8 @@
 
     ‖∇̂f−∇f‖ ≤ (c₁ + c₂/(1−q)) ρ(t) + c₃ · 2√κ ((√κ−1)/(√κ+1))^k
 
-for symmetric ∂₁Φ(w_t,λ); κ bounds the condition number of I−∂₁Φ(w_t,λ) (κ ≤ (1+q)/(1−q) always does, and
-κ = L/μ for gradient descent). Unless given, ρ(t) = q^t.
+for symmetric ∂₁Φ(w_t,λ); κ bounds the condition number of I−∂₁Φ(w_t,λ). κ = (1+q)/(1−q) is always such a bound, and
+κ = L/μ for gradient descent. Unless given, ρ(t) = q^t.
 """
 
 from sympy import sqrt

@@ -2,8 +2,8 @@
 
     ‖∇̂f−∇f‖ ≤ (c₁ + c₂/(1−q)) ρ(t) + c₃ min(1, √κ/T_k((κ+1)/(κ−1)))
 
-T_k is the Chebyshev polynomial; `eq:conjrate` follows from 1/T_k ≤ 2((√κ−1)/(√κ+1))^k, and the error of CG from 0
-never grows, hence the 1. Where the number m of distinct eigenvalues is known, ``sigma="cg-finite"`` in
+T_k is the Chebyshev polynomial; `eq:conjrate` follows from 1/T_k ≤ 2((√κ−1)/(√κ+1))^k. The minimum with 1 holds because
+the error of CG from 0 never grows. If the number m of distinct eigenvalues is known, ``sigma="cg-finite"`` in
 aid-contraction gives 0 from k = m on (in exact arithmetic). Proof: docs/proofs.md.
 """
 

@@ -1,4 +1,4 @@
-"""AID-CG with derivatives in the directions that matter at w*: v* and w' are put in before norms are taken.
+"""AID-CG with derivatives only in the directions of v* and w': these are inserted before norms are taken.
 
     ‖∇̂f−∇f‖ ≤ (χ + ωR_t) R_t + z (g* + η₁R_t)/(μ_λ T_k((κ+1)/(κ−1))),   z = L_Φ* + ν₂R_t
 

@@ -2,8 +2,8 @@
 
     ‖∇̂f−∇f‖ ≤ (η₂ + η₁W + (ν₂ + ν₁W)‖v_t‖) r_t + ‖∂₂Φ(w_t)ᵀ(v_{t,k}−v_t)‖
 
-where, unless measured, the last term is at most (L_Φ* + ν₂r_t)(g* + η₁r_t)/(μ_λ T_k((κ+1)/(κ−1))). All constants on
-B(w*, r_0·max ρ). Proof: docs/proofs.md.
+Unless measured, the last term is replaced by its bound (L_Φ* + ν₂r_t)(g* + η₁r_t)/(μ_λ T_k((κ+1)/(κ−1))). All constants
+on B(w*, r_0·max ρ). Proof: docs/proofs.md.
 """
 
 from boundcheck.theory.assumptions import SYMMETRIC, ZERO_SOLVE

@@ -1,11 +1,11 @@
-"""AID-CG with constants that depend on the distance to w*: μ_λ and κ of the linear system are those of ‖w−w*‖ ≤ R_t.
+"""AID-CG with constants that depend on the distance to w*; μ_λ and κ of the linear system hold for ‖w−w*‖ ≤ R_t.
 
     ‖∇̂f−∇f‖ ≤ η₂R_t + min(η₁W R_t + (ν₂R_t + δW) v + z v / T_k((κ+1)/(κ−1)), W g* + z v),
     v = (g* + η₁R_t)/μ_λ,   z = L_Φ* + ν₂R_t
 
-with δ and the recursion for R_t of `itd-shrinking`; q, ν₁, ν₂, η₁, η₂, μ_λ, κ are those of the smallest ball around w*
-that contains ‖w−w*‖ ≤ R_t and on which they are known. Unless given, μ_λ = 1−q. It is never more than `aid-cg-local`.
-Proof: docs/proofs.md.
+with δ and the recursion for R_t of `itd-shrinking`. q, ν₁, ν₂, η₁, η₂, μ_λ and κ are the constants on the smallest ball
+around w* that contains ‖w−w*‖ ≤ R_t and on which they are known. Unless given, μ_λ = 1−q. This bound never exceeds
+`aid-cg-local`. Proof: docs/proofs.md.
 """
 
 from sympy import Min
@@ -38,7 +38,7 @@ from boundcheck.theory.symbols import (
     v_t,
 )
 
-SOLUTION = (g_star + eta_1 * R_t) / mu_inv  # of the linear system at w_t
+SOLUTION = (g_star + eta_1 * R_t) / mu_inv  # a bound on ‖v_t‖, the solution of the linear system at w_t
 
 CHAIN = with_recursive_distance(
     Chain.from_measured(error)

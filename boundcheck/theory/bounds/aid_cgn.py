@@ -1,10 +1,10 @@
-"""AID with conjugate gradient on the normal equations, for a ∂₁Φ that need not be symmetric.
+"""AID with conjugate gradient on the normal equations, also for nonsymmetric ∂₁Φ.
 
     ‖∇̂f−∇f‖ ≤ (c₁ + c₂/(1−q)) ρ(t) + 2 c₃ ((κ−1)/(κ+1))^k
 
-CG on AᵀAv = Aᵀb makes the residual shrink like 2((κ−1)/(κ+1))^k, κ = κ(A), A = I−∂₁Φ(w_t,λ)ᵀ, and ∂₂Φᵀ(v_{t,k}−v_t) is
-∂₂ΦᵀA⁻¹ times it: the factor κ of the Euclidean rate is not needed. κ ≤ (1+q)/(1−q) always does; then the last term
-is 2c₃q^k, at twice the cost of AID-FP.
+CG on AᵀAv = Aᵀb reduces the residual by the factor 2((κ−1)/(κ+1))^k, where κ = κ(A) and A = I−∂₁Φ(w_t,λ)ᵀ.
+∂₂Φᵀ(v_{t,k}−v_t) is ∂₂ΦᵀA⁻¹ times the residual, so the factor κ of the Euclidean rate is not needed. κ = (1+q)/(1−q) is
+always a bound; then the last term is 2c₃q^k, at twice the cost of AID-FP.
 """
 
 from boundcheck.theory.assumptions import A1_I, A1_III, A1_IV, A2, A3_II, START_AT_ZERO, ZERO_SOLVE

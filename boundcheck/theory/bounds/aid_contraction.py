@@ -2,8 +2,8 @@
 
     ‖∇̂f−∇f‖ ≤ (c₁ + c₂/(1−q)) ρ(t) + c₃ σ(k)
 
-the general bound at μ_λ = 1−q. Unless given, ρ(t) = q^t. σ is that of the solver: give it as
-numbers, or as a rate by name.
+This is the general bound at μ_λ = 1−q. Unless given, ρ(t) = q^t. σ is the rate of the linear solver; give it as numbers
+or as a rate by name.
 """
 
 from boundcheck.theory.assumptions import A1_I, A1_III, A1_IV, A2, A3_II, A3_III, START_AT_ZERO

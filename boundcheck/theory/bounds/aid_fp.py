@@ -35,7 +35,7 @@ from boundcheck.theory.symbols import (
     wT_dE_1,
 )
 
-# up to the recursion for u_{t,k} the proof is that of the local bound as well
+# the links that this proof shares with the local bound
 PROOF = (
     Chain.from_measured(error)
     .to(

@@ -16,7 +16,7 @@ from boundcheck.theory.lemmas import sequence_constant
 from boundcheck.theory.rates import CONTRACTION
 from boundcheck.theory.symbols import D, W, du, k, nu_1, nu_2, q, r_0, r_t, rho
 
-# what the lemma gives before W and r_t are bounded
+# the bound of the lemma, before W and r_t are bounded
 RECURSION = sequence_constant(k, start=W, forcing=(nu_2 + nu_1 * W) * r_t)
 
 CHAIN = (

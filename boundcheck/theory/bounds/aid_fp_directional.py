@@ -1,11 +1,11 @@
-"""AID-FP with derivatives in the directions that matter at w*: v* and w' are put in before norms are taken.
+"""AID-FP with derivatives only in the directions of v* and w': these are inserted before norms are taken.
 
     ‖∇̂f−∇f‖ ≤ (χ + ωR_t) R_t + zσ^k (g* + η₁R_t)/μ_λ,   z = L_Φ* + ν₂R_t,   σ = min(q, q* + ν₁R_t)
 
 with the recursion for R_t of `itd-shrinking`. For w on the ball, with A = I−∂₁Φ(w)ᵀ, w'(w) = A⁻ᵀ∂₂Φ(w) and
 ρ(w) = ∇₁E(w) − Av*: χ is the Lipschitz constant from w* of w ↦ ∇₂E + ∂₂Φᵀv* + w'ᵀ(∇₁E + ∂₁Φᵀv*), and
-‖(w'(w)−w')ᵀρ(w)‖ ≤ ω‖w−w*‖². Unless given, both are made of ν₁, ν₂, η₁, η₂, and μ_λ = 1−q. All constants are those
-of the smallest ball around w* that contains ‖w−w*‖ ≤ R_t and on which they are known. Proof: docs/proofs.md.
+‖(w'(w)−w')ᵀρ(w)‖ ≤ ω‖w−w*‖². Unless given, χ and ω follow from ν₁, ν₂, η₁, η₂, and μ_λ = 1−q. All constants hold on the
+smallest ball around w* that contains ‖w−w*‖ ≤ R_t and on which they are known. Proof: docs/proofs.md.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from boundcheck.theory.symbols import (
     solve_error,
 )
 
-AT_ITERATE = (chi + omega * R_t) * R_t  # of the hypergradient with an exact linear solve at w_t
-SOLUTION = (g_star + eta_1 * R_t) / mu_inv  # at least ‖v_t‖
-OF_V = g_star / mu_inv  # at least ‖v*‖
+AT_ITERATE = (chi + omega * R_t) * R_t  # the error with an exact linear solve at w_t
+SOLUTION = (g_star + eta_1 * R_t) / mu_inv  # a bound on ‖v_t‖
+OF_V = g_star / mu_inv  # a bound on ‖v*‖
 DEFAULTS = {
     chi: eta_2 + eta_1 * W + (nu_2 + nu_1 * W) * OF_V,
     omega: (nu_2 + nu_1 * W) * (eta_1 + nu_1 * OF_V) / mu_inv,
@@ -49,7 +49,7 @@ RECURSION = Recursion(state=(R_t,), start=(r_0,), first=(DISTANCE,), step=(DISTA
 
 
 def proof_of(solve: sp.Expr, name: str, because: str, uses: tuple[str, ...]) -> Chain:
-    """The proof, with a bound of the error of the linear solve."""
+    """The proof, with a given bound on the error of the linear solve."""
     at_w_t = Chain.from_measured(error).to(
         "directions at w*",
         AT_ITERATE.subs(R_t, r_t) + solve_error,

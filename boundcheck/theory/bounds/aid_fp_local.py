@@ -4,7 +4,8 @@
     Δ'_k = q^k W + (ν₂ (1−q^k)/(1−q) + ν₁W (1−q^(k−1))/(1−q)) r_t
 
 All constants on B(w*, r_0·max ρ). Unless measured, r_t = ρ(t) r_0 with ρ(t) = q^t. u_{t,1} = ∂₂Φ(w_t) has no ν₁ part,
-so that part counts k−1 steps. Attained for every t and k by Φ = λw + b at λ = q with E = w. Proof: docs/proofs.md.
+so this part counts k−1 steps. The bound is attained for every t and k by Φ = λw + b at λ = q with E = w. Proof:
+docs/proofs.md.
 """
 
 from sympy import Max

@@ -1,4 +1,4 @@
-"""AID-FP with the distance r_t = ‖w_t−w*‖ and ‖∇₁E(w_t)‖ known: `aid-fp-local` without its last replacements.
+"""AID-FP with known r_t = ‖w_t−w*‖ and ‖∇₁E(w_t)‖: `aid-fp-local` without its last replacements.
 
     ‖∇̂f−∇f‖ ≤ (η₂ + η₁W) r_t + ‖∇₁E(w_t)‖ Δ'_k,
     Δ'_k = q^k W + (ν₂ (1−q^k)/(1−q) + ν₁W (1−q^(k−1))/(1−q)) r_t

@@ -1,11 +1,12 @@
-"""AID-FP with constants that depend on the distance to w*: the adjoint iterations see those of ‖w−w*‖ ≤ R_t only.
+"""AID-FP with constants that depend on the distance to w*; the adjoint iterations need them for ‖w−w*‖ ≤ R_t only.
 
     ‖∇̂f−∇f‖ ≤ (η₂ + η₁W) R_t + (g* + η₁R_t) Δ'_k,   Δ'_k = min(a, b, W + zS_k),
     a = σ^k W + ν₂R_t S_k + δW S_{k−1},   b = q*^k W + ν₂R_t S*_k + δzS_{k−1}S*_{k−1},
     z = L_Φ* + ν₂R_t,   S_k = (1−σ^k)/(1−σ),   S*_k = (1−q*^k)/(1−q*)
 
-with σ, δ and the recursion for R_t of `itd-shrinking`; q, ν₁, ν₂, η₁, η₂ are those of the smallest ball around w* that
-contains ‖w−w*‖ ≤ R_t and on which they are known. It is never more than `aid-fp-local`. Proof: docs/proofs.md.
+with σ, δ and the recursion for R_t of `itd-shrinking`. q, ν₁, ν₂, η₁ and η₂ are the constants on the smallest ball
+around w* that contains ‖w−w*‖ ≤ R_t and on which they are known. This bound never exceeds `aid-fp-local`. Proof:
+docs/proofs.md.
 """
 
 from sympy import Max, Min

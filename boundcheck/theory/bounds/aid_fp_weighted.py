@@ -1,6 +1,6 @@
-"""AID-FP in a weighted norm: Theorem 2.4 for a momentum method, both the iterates and the linear system in ‖·‖_P.
+"""AID-FP in a weighted norm: Theorem 2.4 for a momentum method, with the iterates and the linear system in ‖·‖_P.
 
-Reads as `aid-fp` with every constant in the P-norm, and ρ(t) = q_P^t unless given. Proof: docs/proofs.md.
+The statement is that of `aid-fp` with every constant in the P-norm. Unless given, ρ(t) = q_P^t. Proof: docs/proofs.md.
 """
 
 from boundcheck.theory.assumptions import A1_III, A1_IV, P_NORM, ZERO_SOLVE

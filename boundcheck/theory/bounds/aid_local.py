@@ -2,7 +2,7 @@
 
     ‖∇̂f−∇f‖ ≤ (η₂ + η₁W + (ν₂ + ν₁W)‖v_t‖) r_t + ‖∂₂Φ(w_t)ᵀ(v_{t,k}−v_t)‖
 
-All constants on B(w*, r_0·max ρ). What is not measured is replaced by its bound: r_t by ρ(t) r_0, ‖v_t‖ by
+All constants on B(w*, r_0·max ρ). Quantities that are not measured are replaced by bounds: r_t by ρ(t) r_0, ‖v_t‖ by
 (g* + η₁r_t)/μ_λ, the last term by (L_Φ* + ν₂r_t)‖v_t‖σ(k) with the σ of the solver, μ_λ by 1−q. Proof: docs/proofs.md.
 """
 

@@ -1,4 +1,4 @@
-"""AID with r_t = ‖w_t−w*‖, ‖v_t‖ and what the linear solver left known: `aid-local` with nothing replaced a priori.
+"""AID with known r_t = ‖w_t−w*‖, ‖v_t‖ and error of the linear solver: `aid-local` without a priori replacements.
 
     ‖∇̂f−∇f‖ ≤ (η₂ + η₁W + (ν₂ + ν₁W)‖v_t‖) r_t + ‖∂₂Φ(w_t)ᵀ(v_{t,k}−v_t)‖
 

@@ -1,11 +1,11 @@
-"""A posteriori bound for AID: computable from the iterates alone, with no knowledge of w*.
+"""A posteriori bound for AID, computable from the iterates alone, without knowledge of w*.
 
 With ε_w = ‖w−Φ(w)‖, ε_v = ‖(I−∂₁Φ(w)ᵀ)v−∇₁E(w)‖ and δ = ε_w/(1−q) ≥ ‖w−w*‖:
 
     ‖∇̂f−∇f‖ ≤ (η₂ + (η₁‖∂₂Φ(w)‖ + ν₂‖∇₁E(w)‖)/(1−q) + ν₁‖∂₂Φ(w)‖‖∇₁E(w)‖/(1−q)²) δ
                + ν₂η₁/(1−q) δ² + ‖∂₂Φ(w)‖ ε_v/(1−q)
 
-Constants on a ball around w that contains w*, such as B(w, δ). It certifies a reference hypergradient too.
+Constants on a ball around w that contains w*, such as B(w, δ). The bound can also certify a reference hypergradient.
 Proof: docs/proofs.md.
 """
 

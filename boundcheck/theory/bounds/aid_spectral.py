@@ -1,11 +1,11 @@
-"""AID on a quadratic whose spectrum is known: the triangle inequality, each term in the direction it has.
+"""AID on a quadratic with a known spectrum: the triangle inequality, with the norm of each term from the spectrum.
 
     ‖∇̂f−∇f‖ ≤ ‖∇₂E(w_t)−∇₂E(w*)‖ + min{‖(∂₂Φ(w_t)−∂₂Φ(w*))ᵀv‖ + ‖∂₂Φ(w_t)ᵀ(v_{t,k}−v)‖,
                                        ‖w'ᵀ(∇₁E(w_t)−∇₁E(w*))‖ + ‖∂₂Φ(w_t)ᵀv_{t,k}−w'ᵀ∇₁E(w_t)‖}
 
-With ∂₁Φ = U diag(j) Uᵀ the same for all w and frozen step sizes, w_t is known before anything is run, and so is
-v_{t,k} of fixed-point iterations: Σ_{i<k} ∂₁Φ^i ∇₁E(w_t). That of conjugate gradient follows from the eigenvalues and
-the parts of ∇₁E(w_t) along the eigenvectors; where rounding would decide, v_{t,k} is replaced by v_t and
+If ∂₁Φ = U diag(j) Uᵀ is the same for all w and step sizes are frozen, w_t is known before any run, and so is v_{t,k} of
+fixed-point iterations: Σ_{i<k} ∂₁Φ^i ∇₁E(w_t). The v_{t,k} of conjugate gradient follows from the eigenvalues and the
+parts of ∇₁E(w_t) along the eigenvectors. Where rounding would decide, v_{t,k} is replaced by v_t and
 
     ‖∂₂Φ(w_t)ᵀA^(−½)‖ ‖A^½ C_k(A)v_t‖ ≥ ‖∂₂Φ(w_t)ᵀ(v_{t,k}−v_t)‖,   A = I−∂₁Φ,
 

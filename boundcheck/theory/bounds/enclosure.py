@@ -1,9 +1,9 @@
-"""An enclosure of the error itself, by a reference hypergradient g̃ whose own error is proved to be at most ε_g.
+"""An enclosure of the error itself, by a reference hypergradient g̃ with a proved error of at most ε_g.
 
     ‖g−g̃‖ − ε_g ≤ ‖g−∇f‖ ≤ ‖g−g̃‖ + ε_g
 
-for any g, from any method. It knows the answer up to ε_g and says nothing about why an error is what it is; but where
-ε_g is small it is as sharp as a bound can be. `aid-certificate` at a w̃ from Newton's method gives such an ε_g.
+for any g, from any method. The enclosure has width 2ε_g, so for small ε_g it is as sharp as a bound can be. It does not
+explain the error. `aid-certificate` at a w̃ from Newton's method gives such an ε_g.
 """
 
 from boundcheck.theory.assumptions import CERTIFIED

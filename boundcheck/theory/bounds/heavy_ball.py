@@ -1,12 +1,12 @@
-"""ITD through optimal heavy ball on a quadratic lower level, in the Euclidean norm and without a contraction.
+"""ITD through optimal heavy ball on a quadratic lower level, in the Euclidean norm and without contraction.
 
 With s = (√κ−1)/(√κ+1), step α = 4/(√L+√μ)², momentum s², w_{−1} = w_0 and frozen step sizes,
 
     S_t = s^t (1 + (1+s) t),   S'_t = α s^(t−1) t (t+1) (t + 2 + s(t−1)) / 6
     ‖∇f_t−∇f‖ ≤ (η₂ + η₁W) S_t r_0 + (g* + η₁S_t r_0) (S_t W + S'_t ρ̂₂ r_0)
 
-S_t is the exact supremum of |P_t| on [μ, L] (it exceeds 1: the peak is about √κ/e, errata 3) and S'_t that of |P_t'|,
-w_t−w* = P_t(H)(w_0−w*). Constants on B(w*, r_0·max S_t). Proof: docs/proofs.md.
+where w_t−w* = P_t(H)(w_0−w*). S_t is the exact supremum of |P_t| on [μ, L]; it exceeds 1, with a peak of about √κ/e
+(errata 3). S'_t is the exact supremum of |P_t'|. Constants on B(w*, r_0·max S_t). Proof: docs/proofs.md.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ WHERE = {
 
 
 def proof(where: Mapping[Symbol, Expr]) -> Chain:
-    """The links of ITD that need no contraction, then the polynomial of the method and its derivative."""
+    """The links of ITD that need no contraction, and links for the polynomial of the method and its derivative."""
     size, slope = (where[x].subs(s, where[s]) for x in (S_t, dS_t))
     return (
         Chain(itd.PROOF.links[:-1])

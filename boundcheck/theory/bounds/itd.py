@@ -2,8 +2,8 @@
 
     ‖∇f_t(λ)−∇f(λ)‖ ≤ (c₁ + c₂ t/q + c₃) q^t
 
-under Assumptions 1(iii)-(iv) and 2, with w_0 = 0. Stated for t ≥ 1; it holds at t = 0 too, and at q = 0 once
-c₂ (t/q) q^t is written c₂ t q^(t−1) (errata 4).
+under Assumptions 1(iii)-(iv) and 2, with w_0 = 0. The paper states it for t ≥ 1. It also holds at t = 0, and at q = 0
+if c₂ (t/q) q^t is written as c₂ t q^(t−1) (errata 4).
 """
 
 from sympy import Max
@@ -35,7 +35,7 @@ from boundcheck.theory.symbols import (
     wT_dE_1,
 )
 
-# up to Assumption 1(iv) the proof is that of the local bound as well
+# the links that this proof shares with the local bound
 PROOF = (
     Chain.from_measured(error)
     .to(

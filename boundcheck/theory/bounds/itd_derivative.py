@@ -1,4 +1,4 @@
-"""Proposition 2.1 (`lm:boundDiff`): how far the derivative of the t-th iterate is from w'(λ).
+"""Proposition 2.1 (`lm:boundDiff`): the distance of the derivative of the t-th iterate from w'(λ).
 
     ‖w_t'−w'‖ ≤ (ν₂ + ν₁L_Φ/(1−q)) D t q^(t−1) + L_Φ/(1−q) q^t
 
@@ -15,7 +15,7 @@ from boundcheck.theory.iterations import Hump
 from boundcheck.theory.lemmas import sequence_shrinking
 from boundcheck.theory.symbols import D, W, dw, nu_1, nu_2, r_0, t
 
-# what the lemma gives before W and r_0 are bounded
+# the bound of the lemma, before W and r_0 are bounded
 RECURSION = sequence_shrinking(t, start=W, forcing=(nu_2 + nu_1 * W) * r_0)
 
 CHAIN = (

@@ -2,8 +2,7 @@
 
     q = max(1−αμ, αL−1),  ν₁ = αρ̂₁,  ν₂ = L‖∇α‖ + αρ̂₂,  L_Φ = αL_ℓ with ‖∇²₂₁ℓ(w(λ),λ)‖ ≤ L_ℓ
 
-put into Theorem 2.1. With a frozen step size ‖∇α‖ = 0 (errata 6). There is no such form of the general AID bound
-(errata 1).
+in Theorem 2.1. With a frozen step size ‖∇α‖ = 0 (errata 6). The general AID bound has no such form (errata 1).
 """
 
 from sympy import Integer
@@ -21,7 +20,7 @@ CONTRACTS = Condition(
 )
 ORDERED = Condition(mu, L, "the strong convexity constant cannot exceed the smoothness constant; check mu and L")
 
-# c₁, c₂, c₃ as appendix B specialises them; q and 1−q apart, for 1−q would cancel where α is small
+# c₁, c₂, c₃ of appendix B; q and 1−q are separate symbols, because 1−q would cancel for small α
 WHERE = {
     **coefficients_with({1 - q: gap, **{x: GRADIENT_DESCENT[x] for x in (nu_1, nu_2, L_Phi)}}),
     gap: GRADIENT_DESCENT[gap],

@@ -1,10 +1,10 @@
-"""ITD with local constants: the proof of Theorem 2.1 before its last replacements, and without one needless term.
+"""ITD with local constants: the proof of Theorem 2.1 without its last replacements, and without one needless term.
 
     ‖∇f_t−∇f‖ ≤ (η₂ + η₁W) r_t + (g* + η₁r_t) Δ'_t,   r_t = q^t r_0,
     Δ'_t = q^t W + (ν₂ t + ν₁W (t−1)) q^(t−1) r_0
 
-All constants on B(w*, r_0). The first step starts from w_0' = 0, so the ν₁ part counts t−1 times and not t. Attained
-for every t by Φ = λw + b at λ = q with E = w. Proof: docs/proofs.md.
+All constants on B(w*, r_0). The first step starts from w_0' = 0, so the ν₁ part counts t−1 times, not t times. The
+bound is attained for every t by Φ = λw + b at λ = q with E = w. Proof: docs/proofs.md.
 """
 
 from sympy import Max

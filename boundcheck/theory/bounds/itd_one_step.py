@@ -2,7 +2,7 @@
 
     ‖g−∇f‖ ≤ (c₁ + c₂/q) q^t + c₃ q
 
-However large t is, c₃q remains: the price of storing a single step.
+c₃q remains for every t: this is the price of storing a single step.
 """
 
 from sympy import Integer

@@ -1,11 +1,10 @@
-"""ITD with the distances along the path known: the recursion of the proof, fed with them in the place of q^j r_0.
+"""ITD with known distances along the path: the recursion of the proof with these distances instead of q^j r_0.
 
     ‖∇f_t−∇f‖ ≤ (η₂ + η₁W) r_t + ‖∇₁E(w_t)‖ Δ'_t,   Δ'_t = q^t W + ν₂ q^(t−1) r_0 + (ν₂ + ν₁W) P_t,
     P_t = Σ_{1≤j<t} q^(t−1−j) r_j,   r_j = ‖w_j−w*‖
 
-What contraction gives for r_j is far too large where little of w_0−w* lies along the slowest directions. On a
-quadratic r_j = ‖(I−αH)^j(w_0−w*)‖ is known from the spectrum before anything is run. Constants on B(w*, r_0). Proof:
-docs/proofs.md.
+The bound q^j r_0 on r_j is much too large if w_0−w* has only a small part along the slowest directions. On a quadratic,
+r_j = ‖(I−αH)^j(w_0−w*)‖ is known from the spectrum before any run. Constants on B(w*, r_0). Proof: docs/proofs.md.
 """
 
 from sympy import Max, Min

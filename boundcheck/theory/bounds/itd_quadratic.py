@@ -1,7 +1,7 @@
 """ITD with gradient descent on a quadratic lower level: Theorem 2.1 at ν₁ = 0.
 
-The setting of Scieur et al. 2022: the term t q^(t−1) makes unrolling get worse before it gets better, with a
-burn-in whose peak lies at t = −1/ln q when that term dominates.
+This is the setting of Scieur et al. 2022. Because of the term t q^(t−1), unrolling gets worse before it gets better; if
+this term dominates, the peak is at t = −1/ln q.
 """
 
 from sympy import Integer

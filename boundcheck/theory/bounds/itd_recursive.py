@@ -1,9 +1,9 @@
-"""ITD with the local rate: the recursion of the proof run as it stands, with q* = ‖∂₁Φ(w*)‖.
+"""ITD with the local rate: the recursion of the proof, evaluated step by step with q* = ‖∂₁Φ(w*)‖.
 
     r_{t+1} = min(q, q* + ν₁r_t/2) r_t,   Δ'_{t+1} = min(q, q* + ν₁r_t) Δ'_t + (ν₂ + ν₁W) r_t
     ‖∇f_t−∇f‖ ≤ (η₂ + η₁W) r_t + (g* + η₁r_t) Δ'_t
 
-from r_0 and Δ'_0 = W; the first step, from w_0' = 0, is Δ'_1 = q*W + ν₂r_0. Its rate tends to q*, where the closed
+from r_0 and Δ'_0 = W; the first step, from w_0' = 0, is Δ'_1 = q*W + ν₂r_0. The rate tends to q*, while the closed
 forms keep q. Constants on B(w*, r_0). Proof: docs/proofs.md.
 """
 

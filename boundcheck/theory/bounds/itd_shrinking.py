@@ -5,10 +5,10 @@
     σ = min(q, q* + ν₁R_t),   δ = min(ν₁R_t, q + q*),
     ‖∇f_t−∇f‖ ≤ (η₂ + η₁W) R_t + (g* + η₁R_t) Δ'_t
 
-from R_0 = r_0, U_0 = 0 and Δ'_0 = W. In every line q, ν₁, ν₂, η₁, η₂ are those of the smallest ball around w* that
-contains ‖w−w*‖ ≤ R_t and on which they are known. So is q̄ ≥ ‖Φ(w)−w*‖/‖w−w*‖; where it is not known, q̄ = q. ϱ is the
-radius of the next smaller ball and R_ϱ what the first line gives for it. With one ball ϱ = R_ϱ = 0. It is never more
-than `itd-recursive`. Proof: docs/proofs.md.
+from R_0 = r_0, U_0 = 0 and Δ'_0 = W. In every line q, ν₁, ν₂, η₁ and η₂ are the constants on the smallest ball around
+w* that contains ‖w−w*‖ ≤ R_t and on which they are known, and so is q̄ ≥ ‖Φ(w)−w*‖/‖w−w*‖. If q̄ is unknown, q̄ = q. ϱ
+is the radius of the next smaller ball, and R_ϱ is the value of the first line for this radius. With one ball,
+ϱ = R_ϱ = 0. This bound never exceeds `itd-recursive`. Proof: docs/proofs.md.
 """
 
 from sympy import Max, Min
@@ -44,9 +44,9 @@ BY_SHELLS = R_inner + Min(q, q_star + nu_1 * (R_t + r_inner) / 2) * Max(R_t - r_
 DISTANCE = Min(q_mean * R_t, BY_SHELLS)
 BALLS = Shrinking(R_t, r_inner, R_inner, factor=q_mean, slope=q)
 
-SLOPE = Min(q, q_star + nu_1 * R_t)  # of ∂₁Φ at w_t
-SHIFT = Min(nu_1 * R_t, q + q_star)  # of ∂₁Φ from w* to w_t
-D2_PHI = L_Phi_star + nu_2 * R_t  # ∂₂Φ at w_t
+SLOPE = Min(q, q_star + nu_1 * R_t)  # a bound on ‖∂₁Φ(w_t)‖
+SHIFT = Min(nu_1 * R_t, q + q_star)  # a bound on ‖∂₁Φ(w_t)−∂₁Φ(w*)‖
+D2_PHI = L_Phi_star + nu_2 * R_t  # a bound on ‖∂₂Φ(w_t)‖
 SIZE = q * U_t + D2_PHI
 DERIVATIVE = Min(
     SLOPE * Delta_t + SHIFT * W + nu_2 * R_t,
@@ -57,7 +57,7 @@ STEP = (DISTANCE, DERIVATIVE, SIZE)
 
 
 def with_recursive_distance(proof: Chain) -> Chain:
-    """The link from the distance of w_t to what the recursion gives for it."""
+    """Add the link that replaces the distance r_t by the R_t of the recursion."""
     because = "the mean of ∂₁Φ between w* and w_t, over the balls on the way"
     return proof.replacing("distance", {r_t: R_t}, because, ("q", "nu_1", "q_star", "r_0"))
 

@@ -1,10 +1,11 @@
-"""ITD on a quadratic whose spectrum is known: the triangle inequality alone, each term in the direction it has.
+"""ITD on a quadratic with a known spectrum: the triangle inequality, with the norm of each term from the spectrum.
 
     ‖∇f_t−∇f‖ ≤ ‖∇₂E(w_t)−∇₂E(w*)‖ + ‖w'ᵀ(∇₁E(w_t)−∇₁E(w*))‖ + ‖(w_t'−w')ᵀ∇₁E(w_t)‖
 
-With ∂₁Φ = U diag(j) Uᵀ the same for all w and frozen step sizes, all three are known before anything is run:
-w_t = w* + P_t(∂₁Φ)(w_0−w*) with the polynomial P_t of the method, and w_t'−w' is a sum over pairs of eigenvalues. No
-constant is involved and no norm of a matrix; the method may be gradient descent or any momentum. Proof: docs/proofs.md.
+If ∂₁Φ = U diag(j) Uᵀ is the same for all w and step sizes are frozen, all three terms are known before any run:
+w_t = w* + P_t(∂₁Φ)(w_0−w*) with the polynomial P_t of the method, and w_t'−w' is a sum over pairs of eigenvalues. The
+bound needs no constants and no matrix norms. The method may be gradient descent or any momentum method. Proof:
+docs/proofs.md.
 """
 
 from boundcheck.theory.assumptions import CONSTANT_START, SPECTRUM

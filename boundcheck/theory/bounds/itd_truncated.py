@@ -1,4 +1,4 @@
-"""Truncated ITD: back-propagation through the last K of t steps only.
+"""Truncated ITD: back-propagation only through the last K of t steps.
 
     ‖g−∇f‖ ≤ (c₁ + c₂ K/q) q^t + c₃ q^K
 

@@ -1,6 +1,6 @@
 """ITD in a weighted norm: Theorem 2.1 for a momentum method, whose map on z = (w_t, w_{t−1}) contracts in ‖·‖_P.
 
-The statement reads unchanged with D = ‖P^½(z_0−z*)‖, L_Φ = ‖P^½∂₂Φ‖, L_E = ‖P^{−½}∇₁E‖ and η₁, ν₁, ν₂ in the P-norm;
+The statement is that of `itd` with D = ‖P^½(z_0−z*)‖, L_Φ = ‖P^½∂₂Φ‖, L_E = ‖P^{−½}∇₁E‖ and η₁, ν₁, ν₂ in the P-norm;
 λ-space stays Euclidean. `step_sizes.lyapunov` gives P and q_P. Proof: docs/proofs.md.
 """
 

@@ -2,9 +2,9 @@
 
     (L(L+μ)/μ (1−αμ)^{t/2} + 2L_E(ρ̂₂μ + Lρ̂₁)/μ² (1−αμ)^{(t−1)/2}) r_0 + LL_E/μ (1−αμ)^t
 
-Here L bounds every second derivative of ℓ and E, and L_E the gradient of E: everywhere in the paper, and here on
-B(w*, r_0), which the iterates do not leave. t ≥ 1. Never below `itd` in the constants it implies (q = 1−αμ,
-η₁ = η₂ = L, L_Φ = αL, D = r_0); a test shows it.
+for t ≥ 1. L bounds every second derivative of ℓ and E, and L_E bounds the gradient of E: everywhere in the paper, and
+here on B(w*, r_0), which the iterates do not leave. This bound is never below `itd` with the constants that it implies
+(q = 1−αμ, η₁ = η₂ = L, L_Φ = αL, D = r_0); a test shows this.
 """
 
 from sympy import Integer

@@ -1,12 +1,12 @@
-"""ITD through Nesterov's method on a quadratic lower level, in the Euclidean norm and without a contraction.
+"""ITD through Nesterov's method on a quadratic lower level, in the Euclidean norm and without contraction.
 
-Step α = 1/L, momentum (√κ−1)/(√κ+1), w_{−1} = w_0, frozen step sizes; with s = 1−1/√κ
+With s = 1−1/√κ, step α = 1/L, momentum (√κ−1)/(√κ+1), w_{−1} = w_0 and frozen step sizes,
 
     S_t = s^t (1 + t/√κ),   S'_t = α s^(t−1) t (t+1) (3 + (t+2)/√κ) / (6 (1 + 1/√κ))
     ‖∇f_t−∇f‖ ≤ (η₂ + η₁W) S_t r_0 + (g* + η₁S_t r_0) (S_t W + S'_t ρ̂₂ r_0)
 
-S_t is the exact supremum of |P_t| on [μ, L] and S'_t that of |P_t'|, both attained at μ. Constants on
-B(w*, r_0). Proof: docs/proofs.md.
+where w_t−w* = P_t(H)(w_0−w*). S_t is the exact supremum of |P_t| on [μ, L], and S'_t that of |P_t'|; both are attained
+at μ. Constants on B(w*, r_0). Proof: docs/proofs.md.
 """
 
 from sympy import Max, sqrt

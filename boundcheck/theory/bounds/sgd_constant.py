@@ -2,8 +2,8 @@
 
     E‖w_t−w*‖² ≤ r^t (MSE_0 − ηα²σ'₁/(1−q²)) + ηα²σ'₁/(1−q²),   r = 1−η(1−q²),  q = max(1−αμ, αL−1)
 
-Theorem 4.1 with σ₁ = α²σ'₁ and σ₂ = σ'₂, for Φ̂ = w−α∇₁ℓ̂ and η ≤ 1/(1+σ'₂); the step of the gradient is ηα. At α = 1/L
-and α = 2/(L+μ) these are the r₁ and r₂ of the paper.
+This is Theorem 4.1 with σ₁ = α²σ'₁ and σ₂ = σ'₂, for Φ̂ = w−α∇₁ℓ̂ and η ≤ 1/(1+σ'₂). The step along the gradient is ηα.
+At α = 1/L and α = 2/(L+μ), r is the r₁ and the r₂ of the paper.
 """
 
 from boundcheck.theory.assumptions import GRADIENT_NOISE, STOCHASTIC_MAP

@@ -1,12 +1,12 @@
-"""Stochastic gradient descent with a constant step, where noise is large only along directions in which ℓ is curved.
+"""Stochastic gradient descent with a constant step, if noise is large only along directions in which ℓ is curved.
 
     M_{t+1} = (1−ηαμ)² M_t − η(2−ηα(μ+L)) e + η²(√(αL̂(α(μ−μ̂)M_t + e)) + √V*)²,   M_0 = MSE_0,   E‖w_t−w*‖² ≤ M_t
     e = min{α(L−μ)M_t, max{0, η²αL̂V*/(2−ηα(μ+L+L̂))² − α(μ−μ̂)M_t}}
 
-for ηα(μ+L+L̂) < 2. It is `stochastic-recursive` with α²L̂(μ−μ̂) in the place of m₁, and e for what the noise may gain
-from other directions than the flattest; e is 0 far from w* if μ̂ < μ. For convex examples in minibatches of b drawn with
-replacement L̂ = max ‖∇²₁ℓ_i‖/b and μ̂ = 0 will do, and with μ̂-strongly convex ones L̂ = (max ‖∇²₁ℓ_i‖ − μ̂)/b.
-`convex_recursion.convex_distance` takes any steps. Proof: docs/proofs.md.
+for ηα(μ+L+L̂) < 2. This is `stochastic-recursive` with α²L̂(μ−μ̂) instead of m₁, and with e for the additional noise in
+directions other than the flattest; e is 0 far from w* if μ̂ < μ. For convex examples in minibatches of b, drawn with
+replacement, take L̂ = max ‖∇²₁ℓ_i‖/b and μ̂ = 0; for μ̂-strongly convex examples take L̂ = (max ‖∇²₁ℓ_i‖ − μ̂)/b.
+`convex_recursion.convex_distance` computes the bound for any steps. Proof: docs/proofs.md.
 """
 
 from sympy import Integer, Max, Min, sqrt
@@ -39,8 +39,8 @@ from boundcheck.theory.symbols import (
 
 NOISY = alpha * L_ell_hat
 STEEP = eta * alpha * (mu + L + L_ell_hat)
-LEAST = alpha * (mu - mu_ell_hat) * M_t  # of α⟨∇₁ℓ(w)−μ̂(w−w*), w−w*⟩ in the mean
-WORST = eta**2 * NOISY * V_star / (2 - STEEP) ** 2  # where the right-hand side is largest
+LEAST = alpha * (mu - mu_ell_hat) * M_t  # the least mean of α⟨∇₁ℓ(w)−μ̂(w−w*), w−w*⟩
+WORST = eta**2 * NOISY * V_star / (2 - STEEP) ** 2  # the mean at which the right-hand side is largest
 ABOVE = Min(alpha * (L - mu) * M_t, Max(0, WORST - LEAST))
 STEP = (
     (1 - eta * alpha * mu) ** 2 * M_t

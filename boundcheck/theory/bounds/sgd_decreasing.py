@@ -2,8 +2,8 @@
 
     E‖w_t−w*‖² ≤ max{γ MSE_0, β²α²σ'₁/(β(1−q²)−1)}/(γ+t),   q = max(1−αμ, αL−1)
 
-Theorem 4.2 with σ₁ = α²σ'₁ and σ₂ = σ'₂, for Φ̂ = w−α∇₁ℓ̂, η_i = β/(γ+i), β > 1/(1−q²) and γ ≥ β(1+σ'₂). At α = 1/L and
-α = 2/(L+μ) the second number is the r₃ of the paper.
+This is Theorem 4.2 with σ₁ = α²σ'₁ and σ₂ = σ'₂, for Φ̂ = w−α∇₁ℓ̂, η_i = β/(γ+i), β > 1/(1−q²) and γ ≥ β(1+σ'₂). At
+α = 1/L and α = 2/(L+μ), the second number is the r₃ of the paper.
 """
 
 from boundcheck.theory.bound import Bound

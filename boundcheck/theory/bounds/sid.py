@@ -3,8 +3,8 @@
     E‖∇̂f−∇f‖² ≤ 2m₂L_E²/(1−q)² + 6c₁²ρ_t + 2(4L_Φ²+m₂)σ_k + 8ν₂²ρ_tσ_k
     ρ_t = max{γ MSE_0, 2β²V*/(β(1−q²)−1)}/(γ+t),   σ_k = (L_E²/(1−q)²) max{γ, 2β²L_Φ̂²/(β(1−q²)−1)}/(γ+k)
 
-Theorem 3.4 with Theorem 4.2 for both iterations, η_i = β/(γ+i), v_0 = 0, β > 1/(1−q²) and γ ≥ β(1+σ₂) with
-σ₂ = 2(L_Φ̂²+q²)/(1−q)² of Theorem 4.3. MSE_0 is ‖w*‖² from w_0 = 0. L_Φ is ‖∂₂Φ(w*)‖.
+This is Theorem 3.4 with Theorem 4.2 for both iterations, η_i = β/(γ+i), v_0 = 0, β > 1/(1−q²) and γ ≥ β(1+σ₂), where
+σ₂ = 2(L_Φ̂²+q²)/(1−q)² is that of Theorem 4.3. MSE_0 is ‖w*‖² if w_0 = 0. L_Φ is ‖∂₂Φ(w*)‖.
 """
 
 from sympy import Integer

@@ -2,8 +2,8 @@
 
     ‖E∇̂f−∇f‖ ≤ c₁√ρ_t + L_Φ√σ_k + ν₂√ρ_t√σ_k,   c₁ = η₂ + (η₁L_Φ + ν₂L_E)/(1−q) + ν₁L_ΦL_E/(1−q)²
 
-with ρ_t ≥ E‖w_t−w*‖² and σ_k ≥ E‖v_k−v(w)‖² for every w. L_Φ is ‖∂₂Φ(w*)‖. The draws for w, for v and the last one
-are independent: with one draw for all of them the theorem is false.
+with ρ_t ≥ E‖w_t−w*‖² and σ_k ≥ E‖v_k−v(w)‖² for every w. L_Φ is ‖∂₂Φ(w*)‖. The draws for w, the draws for v and the
+last draw are independent; with the same draw for all, the theorem is false.
 """
 
 from boundcheck.theory.assumptions import INDEPENDENT, STOCHASTIC_A, STOCHASTIC_B, STOCHASTIC_C

@@ -2,7 +2,7 @@
 
     E‖∇̂f−∇f‖² ≤ 2m₂L_E²/(1−q)² + 6c₁²ρ_t + 2(4L_Φ²+m₂)σ_k + 8ν₂²ρ_tσ_k
 
-with c₁ and L_Φ of Theorem 3.1. The paper counts the bias twice and doubles the first term; sid-orthogonal does not.
+with c₁ and L_Φ of Theorem 3.1. The paper counts the bias twice and doubles the first term; `sid-orthogonal` does not.
 """
 
 from boundcheck.theory.bound import Bound

@@ -1,8 +1,8 @@
-"""Mean square error of a stochastic hypergradient with the last draw apart; never above Theorem 3.4 of 2021.
+"""Mean square error of a stochastic hypergradient, with a separate term for the last draw; at most Theorem 3.4 of 2021.
 
     E‖∇̂f−∇f‖² ≤ (c√ρ_t + L_Φ√σ_k + ν₂√ρ_t√σ_k)² + m₂(L_E/(1−q) + √σ_k)²,   c = η₂ + η₁W + (ν₂+ν₁W)L_E/(1−q)
 
-The error of the last draw is orthogonal to the rest given w_t and v_k, so squares add up and nothing is doubled. L_Φ is
+Given w_t and v_k, the error of the last draw is orthogonal to the rest, so squares add up without a factor 2. L_Φ is
 ‖∂₂Φ(w*)‖. Proof: docs/proofs.md.
 """
 

@@ -2,7 +2,7 @@
 
     E V[∇̂f|w_t] ≤ 2m₂L_E²/(1−q)² + 2(L_Φ²+m₂)σ_k + 2ν₂²ρ_tσ_k
 
-with L_Φ = ‖∂₂Φ(w*)‖. The first term stays however many steps are taken; a larger batch makes it smaller.
+with L_Φ = ‖∂₂Φ(w*)‖. The first term remains for any number of steps; a larger batch reduces it.
 """
 
 from boundcheck.theory.bound import Bound

@@ -1,8 +1,9 @@
-"""Theorem 3.3 of Grazzi, Pontil, Salzo 2021: how much the mean of a stochastic hypergradient given w_t varies with w_t.
+"""Theorem 3.3 of Grazzi, Pontil, Salzo 2021: the variance of the mean of a stochastic hypergradient given w_t.
 
     V E[∇̂f|w_t] ≤ 3(c₁²ρ_t + L_Φ²σ_k + ν₂²ρ_tσ_k)
 
-with c₁ and L_Φ of Theorem 3.1. The same bounds V E[∇̂f|w_t] + ‖E∇̂f−∇f‖², the mean square of E[∇̂f|w_t]−∇f.
+with c₁ and L_Φ of Theorem 3.1. The right-hand side also bounds V E[∇̂f|w_t] + ‖E∇̂f−∇f‖², the mean square of
+E[∇̂f|w_t]−∇f.
 """
 
 from boundcheck.theory.bound import Bound

@@ -2,8 +2,8 @@
 
     E‖w_t−w*‖² ≤ (1−η(1−q²))^t (MSE_0 − ησ₁/(1−q²)) + ησ₁/(1−q²)   for η ≤ 1/(1+σ₂)
 
-for w_{i+1} = w_i + η(Φ̂(w_i,ζ_i)−w_i) and V[Φ̂(w)] ≤ σ₁ + σ₂‖Φ(w)−w‖², written so that nothing cancels. Unless given,
-σ₁ = 2V[Φ̂(w*)] and σ₂ = 2m₁/(1−q)², which Theorem 4.3 has with (L_Φ̂²+q²) in place of m₁.
+for w_{i+1} = w_i + η(Φ̂(w_i,ζ_i)−w_i) and V[Φ̂(w)] ≤ σ₁ + σ₂‖Φ(w)−w‖². The formula is written without cancellation.
+Unless given, σ₁ = 2V[Φ̂(w*)] and σ₂ = 2m₁/(1−q)²; Theorem 4.3 has the same σ₂ with (L_Φ̂²+q²) instead of m₁.
 """
 
 from boundcheck.theory.assumptions import NOISE, STOCHASTIC_MAP

@@ -32,12 +32,12 @@ from boundcheck.theory.symbols import (
 
 
 def level(start: sp.Expr, noise: sp.Expr, gap_of_squares: sp.Expr = GAP_OF_SQUARES) -> sp.Expr:
-    """What the mean square distance times γ+t never exceeds, from that at the start and from σ₁."""
+    """A bound on γ+t times the mean square distance, from the distance at the start and σ₁."""
     return sp.Max(gamma * start, beta**2 * noise / (beta * gap_of_squares - 1))
 
 
 def conditions(noise_growth: sp.Expr, gap_of_squares: sp.Expr = GAP_OF_SQUARES) -> tuple[Condition, ...]:
-    """β > 1/(1−q²) and γ ≥ β(1+σ₂)."""
+    """The conditions β > 1/(1−q²) and γ ≥ β(1+σ₂)."""
     return (
         Condition(1 / gap_of_squares, beta, "take β above 1/(1−q²), best 2/(1−q²)", strict=True),
         Condition(beta * (1 + noise_growth), gamma, "take γ at least β(1+σ₂), or the bound of a general schedule"),

@@ -1,9 +1,9 @@
-"""Stochastic fixed-point iterations with a constant step, the recursion of the proof run as it stands.
+"""Stochastic fixed-point iterations with a constant step: the recursion of the proof, evaluated step by step.
 
     M_{t+1} = (1−η(1−q))² M_t + η²(√m₁√M_t + √V*)²,   M_0 = MSE_0,   E‖w_t−w*‖² ≤ M_t
 
-for every step up to 1, where Theorem 4.1 needs η ≤ 1/(1+σ₂). Without noise and with η = 1 it is q^{2t} MSE_0.
-`stochastic_recursion.mean_square_distance` takes any steps. Proof: docs/proofs.md.
+for every step η ≤ 1; Theorem 4.1 needs η ≤ 1/(1+σ₂). Without noise and with η = 1 the bound is q^{2t} MSE_0.
+`stochastic_recursion.mean_square_distance` computes the bound for any steps. Proof: docs/proofs.md.
 """
 
 from sympy import Integer, sqrt

@@ -1,12 +1,12 @@
-"""How far w_t is from w* after t steps from a warm start, from the λ before and the length of the upper-level step.
+"""The distance of w_t from w* after a warm start, from the previous λ and the length of the upper-level step.
 
 With r_prev = ‖w_0−w(λ_prev)‖ and W_path = sup ‖w'‖ over the segment from λ_prev to λ:
 
     ‖w_t−w*‖ ≤ q^t (r_prev + W_path ‖λ−λ_prev‖)
 
-It is known before anything is computed at λ, but for W_path, which no value of ‖w'‖ at one λ bounds, nor at both ends:
-w(λ) = λ²(3−2λ) has w' = 0 at 0 and at 1, and moves by 1. With ‖w'‖ at an end it is an estimate; what is proved
-without the segment is `warm-start`. Proof: docs/proofs.md.
+Everything except W_path is known before any computation at λ. ‖w'‖ at one λ, or at both ends, does not bound W_path:
+w(λ) = λ²(3−2λ) has w' = 0 at 0 and at 1, and moves by 1. So with ‖w'‖ at an end this is an estimate. `warm-start` is
+proved without the segment. Proof: docs/proofs.md.
 """
 
 from boundcheck.theory.assumptions import LOCAL, SEGMENT

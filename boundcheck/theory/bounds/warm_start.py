@@ -1,9 +1,9 @@
-"""How far w_t is from w* after t steps from a warm start, which may be anything, such as the last iterate at another λ.
+"""The distance of w_t from w* after t steps from any start, such as the last iterate at another λ.
 
     ‖w_t−w*‖ ≤ q^t r_0,   r_0 ≤ ε_0/(1−q) with ε_0 = ‖w_0−Φ(w_0,λ)‖
 
-r_0 from the residual of the start unless it is given; that is at most (1+q)/(1−q) times too much. Constants on
-B(w*, r_0), or on B(w_0, ε_0/(1−q)). Nothing about the λ before is needed. Proof: docs/proofs.md.
+Unless given, r_0 is replaced by its bound ε_0/(1−q), which is at most (1+q)/(1−q) times too large. Constants on
+B(w*, r_0), or on B(w_0, ε_0/(1−q)). Nothing is needed about the previous λ. Proof: docs/proofs.md.
 """
 
 from boundcheck.theory.assumptions import LOCAL

@@ -1,6 +1,6 @@
-"""What users of other libraries have, as a `Problem` and a hypergradient: `bc.adapters.hypertorch`, `torchopt`, …
+"""Adapters that turn the objects of other libraries into a `Problem` and a hypergradient: `bc.adapters.hypertorch`, …
 
-None of these libraries is imported before an adapter that needs it is called.
+A library is imported only when an adapter that needs it is called.
 """
 
 from __future__ import annotations

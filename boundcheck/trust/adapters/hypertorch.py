@@ -1,7 +1,7 @@
-"""hypertorch: `fp_map(params, hparams)` and `outer_loss(params, hparams)` of lists of tensors, as they are.
+"""Adapter for hypertorch: `fp_map(params, hparams)` and `outer_loss(params, hparams)` of lists of tensors.
 
-The repository is prolearner/hypertorch, its package `hypergrad`. What PyPI has under either name is another library.
-Nothing of it is imported: only its calling convention is used.
+The repository is prolearner/hypertorch, its package `hypergrad`. The packages on PyPI with these names are other
+libraries. The adapter does not import hypertorch; it only follows its calling convention.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def problem(
     step_size: float | None = None,
     name: str = "hypertorch",
 ) -> Problem:
-    """Make a problem from what `hypergrad.fixed_point`, `CG` and the others take.
+    """Make a problem from the arguments of `hypergrad.fixed_point`, `CG` and similar functions.
 
-    `fp_map` may call `torch.autograd.grad(loss, params, create_graph=True)`, as it does in hypertorch's examples, and
-    may be one of its `GradientDescent` objects. What it logs with `.numpy()` or `.item()` has to go.
+    `fp_map` may call `torch.autograd.grad(loss, params, create_graph=True)`, as in hypertorch's examples, and may be a
+    `GradientDescent` object of hypertorch. It must not log values with `.numpy()` or `.item()`.
 
     Parameters
     ----------
     params : list of Tensor
-        The start of the lower level, or the parameters that it ended with.
+        The start of the lower level, or its final parameters.
     hparams : list of Tensor
         The hyperparameters.
     fp_map : callable (params, hparams) -> list of Tensor, or None
@@ -47,22 +47,22 @@ def problem(
     outer_loss : callable (params, hparams) -> Tensor of shape ()
         The outer loss E.
     inner_loss : callable (params, hparams) -> Tensor of shape (), optional
-        The lower-level loss in place of `fp_map`. The hypergradient is the same, and more of it is proved.
+        The lower-level loss instead of `fp_map`. The hypergradient is the same, and more of it can be proved.
     step_size : float, optional
-        The step for `inner_loss`; found by itself if None.
+        The step for `inner_loss`; chosen automatically if None.
     name : str
         The name of the problem in reports and messages; "hypertorch" by default.
 
     Returns
     -------
     Problem
-        As `bc.audit`, `bc.enclose` and the others take it.
+        The problem, for `bc.audit`, `bc.enclose` and other functions.
 
     Raises
     ------
     InputError
-        If both of `fp_map` and `inner_loss` are given or none, if `fp_map` takes another batch in each call, or for
-        the reasons of `Problem.from_map` and `Problem.from_loss`.
+        If not exactly one of `fp_map` and `inner_loss` is given, if `fp_map` takes another batch in each call, or if
+        `Problem.from_map` or `Problem.from_loss` raises it.
     UserCodeError
         If a function raises, or its derivatives are not those of autograd.
 
@@ -84,24 +84,24 @@ def problem(
     """
     if fp_map is not None and inner_loss is None and getattr(fp_map, "dim_mult", None) == 1:
         fp_map, inner_loss, step_size = None, _loss_of(fp_map), _step_of(fp_map, hparams, step_size)
-    given = {"inner_loss": inner_loss, "-root": None, "fp_map": fp_map}
-    return problem_of(outer_loss, list(params), list(hparams), given, step_size, name)
+    lower_level = {"inner_loss": inner_loss, "-root": None, "fp_map": fp_map}
+    return problem_of(outer_loss, list(params), list(hparams), lower_level, step_size, name)
 
 
 def gradients(hparams: Tensors) -> list[Tensor]:
-    """What `hypergrad` put into `hparam.grad`, as copies.
+    """Copy the hypergradient that `hypergrad` stored in the `.grad` of the hyperparameters.
 
-    hypertorch adds to `.grad`: set it to zero, or to None, before each hypergradient.
+    hypertorch adds to `.grad`: set it to zero or None before each hypergradient.
 
     Parameters
     ----------
     hparams : list of Tensor
-        The hyperparameters, after `hypergrad.fixed_point(…)` or another of its functions.
+        The hyperparameters, after `hypergrad.fixed_point(…)` or a similar function.
 
     Returns
     -------
     list of Tensor
-        The hypergradient in the structure of `hparams`; zeros where one of them has no part in it.
+        The hypergradient in the structure of `hparams`; zeros for hyperparameters without a `.grad`.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def gradients(hparams: Tensors) -> list[Tensor]:
 
 
 def _loss_of(optimiser: Any) -> Callable[[Any, Any], Tensor]:
-    """The loss inside hypertorch's `GradientDescent`, with its data if they are the same in every call."""
+    """The loss of hypertorch's `GradientDescent` with its data; raises InputError if the data change between calls."""
     data = optimiser.data_iterator
     if data is None:
         return optimiser.loss_f  # type: ignore[no-any-return]

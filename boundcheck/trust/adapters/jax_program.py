@@ -1,6 +1,6 @@
-"""A function of JAX as the same operations in torch, one for one: JAX records them, and each has a row here.
+"""Translate a recorded JAX function to torch, operation by operation.
 
-An operation without a row is refused by name. Nothing of JAX is imported here: a recorded program is only read.
+An operation without a row in `OPERATIONS` is refused by name. This module does not import JAX; it only reads programs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch import Tensor
 
 from boundcheck.errors import InputError
 
-Value = Tensor | bool  # a truth value that is the same for all numbers is not a tensor
+Value = Tensor | bool  # a truth value that does not depend on numbers is a bool
 Operation = Callable[..., Value]
 
 
 def run(program: Any, constants: Sequence[Any], values: Sequence[Value]) -> list[Value]:
-    """The values of a recorded program, `jax.make_jaxpr(f)(…).jaxpr`, in torch."""
+    """Evaluate a recorded program, `jax.make_jaxpr(f)(…).jaxpr`, in torch."""
     known: dict[Any, Value] = dict(zip(program.constvars, map(tensor, constants), strict=True))
     known.update(zip(program.invars, values, strict=True))
 
@@ -39,7 +39,7 @@ def _step(equation: Any, values: list[Value]) -> list[Value]:
         whole = NAMED.get(_name(inside.jaxpr))
         return run(inside.jaxpr, inside.consts, values) if whole is None else [whole(*values, inside=inside.jaxpr)]
     if name == "ne" and equation.invars[0] is equation.invars[1]:
-        return [False]  # JAX asks for NaN
+        return [False]  # JAX tests for NaN
     if name not in OPERATIONS:
         raise InputError(
             f"JAX: the operation {name!r} has no translation to torch; write it with others, or write the problem in "
@@ -51,13 +51,13 @@ def _step(equation: Any, values: list[Value]) -> list[Value]:
 
 
 def _name(program: Any) -> str:
-    """The name of a function of JAX itself; a user's function of that name is in another folder."""
+    """The name of a function of JAX itself; empty for a user's function, whose file is in another folder."""
     function, _, place = str(getattr(getattr(program, "debug_info", None), "func_src_info", "")).partition(" at ")
     return function if "/jax/_src/" in place.replace("\\", "/") else ""
 
 
 def tensor(value: Any) -> Tensor:
-    """A constant: real numbers in float64, which is exact; whole numbers in int64; truth values as they are."""
+    """Convert a constant: real numbers to float64, which is exact; integers to int64; truth values stay as they are."""
     array = np.array(value)
     if array.dtype.kind not in "fiub":
         raise InputError(f"JAX: a constant has dtype {array.dtype}; float16 to float64, integers and bool are known")
@@ -128,7 +128,7 @@ def _log_softmax(x: Tensor, *, inside: Any) -> Tensor:
 
 
 def _plain(function: Operation) -> Operation:
-    """An operation whose parameters in JAX say nothing on its value: precision, placement."""
+    """An operation whose JAX parameters (precision, placement) do not affect its value."""
     return lambda *values, **_: function(*values)
 
 
@@ -149,7 +149,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "exp2": _plain(lambda x: torch.exp(x * math.log(2))),
     "integer_pow": lambda x, y, **_: x**y,
     "iota": _iota,
-    "is_finite": _plain(lambda x: True),  # there are no other numbers
+    "is_finite": _plain(lambda x: True),  # all numbers here are finite
     "logistic": _plain(torch.sigmoid),
     "max": _plain(torch.maximum),
     "min": _plain(torch.minimum),

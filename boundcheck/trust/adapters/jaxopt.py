@@ -1,4 +1,4 @@
-"""JAXopt, or plain JAX: objective, root or fixed point as JAX functions of arrays, which torch then computes."""
+"""Adapter for JAXopt and plain JAX: objective, root or fixed point as JAX functions, translated to torch."""
 
 from __future__ import annotations
 
@@ -30,52 +30,52 @@ def problem(
     step_size: float | None = None,
     name: str = "jaxopt",
 ) -> Problem:
-    """Make a problem from JAX functions: what JAXopt's solvers, `custom_root` and `custom_fixed_point` take.
+    """Make a problem from JAX functions, as for JAXopt's solvers, `custom_root` and `custom_fixed_point`.
 
-    JAX records the operations of each function, and each of them is done by torch. The problem is in float64, with the
-    numbers of your arrays: in JAX's float32 its rounding is then part of the error of your hypergradient. The gradient
-    that counts is that of the values: `stop_gradient` changes none.
+    JAX records the operations of each function, and torch executes them. The problem is in float64 with the numbers of
+    your arrays. So if JAX computes in float32, its rounding is part of the error of your hypergradient. Gradients are
+    those of the values: `stop_gradient` has no effect.
 
     Parameters
     ----------
-    params : array, or tuple, list or dict of them
+    params : array, or tuple, list or dict of arrays
         The start of the lower level, the first argument of your solver.
-    hparams : array, or tuple, list or dict of them
+    hparams : array, or tuple, list or dict of arrays
         The hyperparameters, the second argument of your functions.
     outer_loss : callable (params, hparams) -> array of shape ()
         The outer loss E, in JAX.
     *args : object
         The other arguments of your functions, such as the data.
     fun : callable (params, hparams, *args) -> array of shape (), optional
-        The objective. Give it, `optimality_fun` or `fixed_point_fun`.
+        The objective. Give exactly one of `fun`, `optimality_fun` and `fixed_point_fun`.
     optimality_fun : callable (params, hparams, *args) -> structure of params, optional
-        The function whose root the solution is, as `jaxopt.implicit_diff.custom_root` takes it.
+        The function F whose root is the solution, as for `jaxopt.implicit_diff.custom_root`.
     fixed_point_fun : callable (params, hparams, *args) -> structure of params, optional
-        The map whose fixed point the solution is, as `custom_fixed_point` takes it.
+        The map whose fixed point is the solution, as for `custom_fixed_point`.
     step_size : float, optional
-        The α of the map w − αF(w, λ); found by itself if None.
+        The α of the map w − αF(w, λ); chosen automatically if None.
     name : str
         The name of the problem in reports and messages; "jaxopt" by default.
 
     Returns
     -------
     Problem
-        Give its hypergradient with `bc.adapters.from_numpy(problem, g)`.
+        The problem. Convert your hypergradient with `bc.adapters.from_numpy(problem, g)`.
 
     Raises
     ------
     InputError
         If jax is not installed, if not exactly one of the three functions is given, if an operation of a function has
-        no translation, or for the reasons of `Problem.from_map` and `Problem.from_loss`.
+        no translation, or if `Problem.from_map` or `Problem.from_loss` raises it.
     UserCodeError
-        If a function raises, or the translation has other values than the function.
+        If a function raises, or if the values of the translation differ from the function.
     """
     jax = library("jax")
 
     def in_torch(function: Callable[..., Any] | None, what: str, arguments: Sequence[Any]) -> Function | None:
         return None if function is None else translated(jax, function, what, params, hparams, arguments)
 
-    given = {
+    lower_level = {
         "fun": in_torch(fun, "fun", args),
         "optimality_fun": in_torch(optimality_fun, "optimality_fun", args),
         "fixed_point_fun": in_torch(fixed_point_fun, "fixed_point_fun", args),
@@ -83,11 +83,11 @@ def problem(
     outer = in_torch(outer_loss, "outer_loss", ())
     assert outer is not None
     w0, lam = (jax.tree_util.tree_map(_number, tree) for tree in (params, hparams))
-    return problem_of(outer, w0, lam, given, step_size, name)
+    return problem_of(outer, w0, lam, lower_level, step_size, name)
 
 
 def translated(jax: Any, function: Any, what: str, params: Any, hparams: Any, args: Sequence[Any]) -> Function:
-    """A JAX function in torch, with the structures of `params` and `hparams`; its values are compared with JAX."""
+    """Translate a JAX function to torch, with the structures of `params` and `hparams`, and compare values with JAX."""
     trees = jax.tree_util
 
     def applied(params: Any, hparams: Any) -> Any:
@@ -100,10 +100,10 @@ def translated(jax: Any, function: Any, what: str, params: Any, hparams: Any, ar
         leaves = trees.tree_leaves((params, hparams))
         return trees.tree_unflatten(structure, jax_program.run(recorded.jaxpr, recorded.consts, leaves))
 
-    for size in (0.0, 1.0):  # at the point itself, and where terms that are 0 there are not
-        there = [trees.tree_map(lambda x, size=size: _moved(x, size), tree) for tree in (params, hparams)]
-        theirs = trees.tree_leaves(user_functions.call(applied, what, *there))
-        ours = trees.tree_leaves(in_torch(*(trees.tree_map(_number, tree) for tree in there)))
+    for size in (0.0, 1.0):  # compare at the point itself, and at another point where no term is 0 by chance
+        shifted = [trees.tree_map(lambda x, size=size: _moved(x, size), tree) for tree in (params, hparams)]
+        theirs = trees.tree_leaves(user_functions.call(applied, what, *shifted))
+        ours = trees.tree_leaves(in_torch(*(trees.tree_map(_number, tree) for tree in shifted)))
         for left, right in zip(theirs, ours, strict=True):
             _compare(np.asarray(left), right.numpy(), what)
     return in_torch
@@ -115,7 +115,7 @@ def _moved(x: Any, size: float) -> np.ndarray:
 
 
 def _compare(theirs: np.ndarray, ours: np.ndarray, what: str) -> None:
-    """Half of the digits of JAX's dtype: rounding is far below that. Where JAX has no finite value, none is asked."""
+    """Raise UserCodeError unless half of the digits of JAX's dtype agree; skipped if JAX's values are not finite."""
     if not np.isfinite(theirs).all():
         return
     close = float(np.finfo(theirs.dtype).eps) ** 0.5 if theirs.dtype.kind == "f" else 0.0

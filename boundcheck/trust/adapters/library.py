@@ -1,4 +1,4 @@
-"""Another library, imported when it is needed; where it is missing, the error says how to get it."""
+"""Import an optional library when it is needed, with an error that says how to install it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from boundcheck.errors import InputError
 
 
 def library(name: str) -> Any:
-    """The module of another library.
+    """Import a module of an optional library.
 
     Raises
     ------
     InputError
-        If it is not installed.
+        If the library cannot be imported.
     """
     try:
         return import_module(name)

@@ -1,4 +1,4 @@
-"""The lower level in the form that a library asks its users for, a loss, a root or a fixed point, as a `Problem`."""
+"""Make a `Problem` from a lower level in one of three forms: a loss, a root or a fixed point."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from boundcheck.errors import InputError
 from boundcheck.numerics.bilevel.problem import Problem
 
 Function = Callable[[Any, Any], Any]
-POWER_STEPS = 30  # for the norm of a Jacobian; α is 10 % smaller than it asks for
+POWER_STEPS = 30  # power iterations for the norm of a Jacobian; α is 10 % below 1/norm
 
 
 def problem_of(
@@ -24,16 +24,16 @@ def problem_of(
     step_size: float | None,
     name: str,
 ) -> Problem:
-    """The problem of exactly one of the functions in `given`.
+    """Make the problem from the only function in `given` that is not None.
 
-    Its keys are the names that the library uses, in this order: of a loss, of a root F(w, λ) = 0, of a fixed point. A
-    key that a library has no name for starts with "-".
+    The keys of `given` are the library's argument names for a loss, for a root F(w, λ) = 0, and for a fixed point, in
+    this order. A key starts with "-" if the library has no such argument.
     """
     loss, root, fixed_point = given.values()
     if sum(function is not None for function in given.values()) != 1:
         names = [f"{key}=" for key in given if not key.startswith("-")]
-        there = [f"{key}=" for key, function in given.items() if function is not None]
-        raise InputError(f"{name}: got {' and '.join(there) or 'no lower level'}; give one of {', '.join(names)}")
+        present = [f"{key}=" for key, function in given.items() if function is not None]
+        raise InputError(f"{name}: got {' and '.join(present) or 'no lower level'}; give one of {', '.join(names)}")
     if loss is not None:
         return Problem.from_loss(loss, outer_loss, params, hparams, step_size, name=name)
     if fixed_point is not None:
@@ -49,9 +49,9 @@ def problem_of(
 
 
 def with_autograd(function: Function) -> Function:
-    """The same function; `torch.autograd.grad(loss, params, create_graph=True)` inside of it works under `vmap` too.
+    """The same function, in which `torch.autograd.grad(loss, params, create_graph=True)` also works under `vmap`.
 
-    `torch.func.vjp` runs a function on tensors for which a graph is recorded, at any depth of transformations.
+    `torch.func.vjp` records a graph for the tensors on which it runs a function, at any depth of transformations.
     """
 
     def at(params: Any, hparams: Any) -> Any:
@@ -61,7 +61,7 @@ def with_autograd(function: Function) -> Function:
 
 
 def like(value: Any, params: Any) -> Any:
-    """`value` in the structure of `params`: libraries return a tuple where a list or a dict went in."""
+    """`value` in the structure of `params`; a library may return a tuple for a list or a dict."""
     leaves, spec = pytree.tree_flatten(params)
     values = pytree.tree_leaves(value)
     if len(values) != len(leaves):
@@ -70,9 +70,9 @@ def like(value: Any, params: Any) -> Any:
 
 
 def step_of_root(root: Function, params: Any, hparams: Any) -> float:
-    """An α for which w − αF(w, λ) contracts, where ∂₁F is symmetric and definite of either sign.
+    """An α for which w − αF(w, λ) contracts if ∂₁F is symmetric and definite, positive or negative.
 
-    Every α other than 0 has the same fixed point. So it does not matter to the hypergradient.
+    Every α ≠ 0 has the same fixed point, so α does not affect the hypergradient.
     """
     leaves, spec = pytree.tree_flatten(pytree.tree_map(lambda w: w.detach(), params))
     hparams = pytree.tree_map(lambda h: h.detach(), hparams)

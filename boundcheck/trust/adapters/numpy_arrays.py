@@ -1,4 +1,4 @@
-"""A hypergradient from any library: values in, values out."""
+"""Convert arrays of any library, such as a hypergradient, to tensors."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ def from_numpy(
     *,
     of: Literal["hparams", "params"] = "hparams",
 ) -> Any:
-    """Arrays of another library, as `bc.audit` and `bc.enclose` take them.
+    """Convert arrays of another library to tensors for `bc.audit` and `bc.enclose`.
 
     Parameters
     ----------
     problem : Problem
-        The problem that they belong to.
+        The problem to which the arrays belong.
     value : callable (hparams) -> arrays, or arrays
-        The hypergradient. A function is called with the problem's λ, in your structure, as numpy arrays. Arrays are
-        what `numpy.asarray` takes, of JAX for example, alone or in the structure of the hyperparameters.
+        The hypergradient. A function is called with the problem's λ in your structure, as numpy arrays. Arrays are
+        objects that `numpy.asarray` accepts, such as JAX arrays, alone or in the structure of the hyperparameters.
     of : {"hparams", "params"}
-        Whose structure the value has: "params" for a solution of the lower level.
+        The structure of the value: "params" for a solution of the lower level; "hparams" by default.
 
     Returns
     -------
     Tensor, or structure of tensors
-        The same numbers. Those of lower precision are converted, which is exact.
+        The same numbers. Lower precision is converted to the precision of the problem, which is exact.
 
     Raises
     ------
     InputError
-        If the numbers are of higher precision than the problem, or no floating point numbers.
+        If the numbers have a higher precision than the problem, or are not floating point numbers.
     UserCodeError
         If the function raises.
 

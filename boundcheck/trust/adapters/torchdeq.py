@@ -1,4 +1,4 @@
-"""TorchDEQ: a model with a DEQ layer, z = f(z, x), and a loss; the hyperparameters are the model's parameters."""
+"""Adapter for TorchDEQ: a model with a DEQ layer, z = f(z, x), and a loss. λ are the parameters of the model."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.trust.adapters.library import library
 
 Loss = Callable[[nn.Module], Tensor]
-Solve = Callable[[Callable[..., Any], Any], Any]  # from f and the start to the state that the model goes on with
+Solve = Callable[[Callable[..., Any], Any], Any]  # takes f and the start, returns the state that the model then uses
 __all__ = ["gradients", "problem"]
 
 
 def problem(model: nn.Module, loss: Loss, *, name: str = "torchdeq") -> Problem:
     """Make a problem from a model with one DEQ layer and its loss.
 
-    The model is run with other things in the place of the DEQ layer: Φ is the function f that the layer is called
-    with, and E the loss with a given state z in the place of the equilibrium. So nothing has to be rewritten.
+    Φ is the function f with which the model calls the DEQ layer, and E is the loss for a given state z instead of the
+    equilibrium. The adapter runs the model with a replaced DEQ layer, so the model need not be rewritten.
 
     Parameters
     ----------
     model : torch.nn.Module
-        A model that holds one layer of `torchdeq.get_deq` and calls it once: `z_out, info = self.deq(f, z0)`.
+        A model with one layer from `torchdeq.get_deq` that it calls once: `z_out, info = self.deq(f, z0)`.
     loss : callable (model) -> Tensor of shape ()
-        Runs the model and computes the loss, such as `lambda model: cross_entropy(model(x), y)`.
+        A function that runs the model and computes the loss, such as `lambda model: cross_entropy(model(x), y)`.
     name : str
         The name of the problem in reports and messages; "torchdeq" by default.
 
     Returns
     -------
     Problem
-        w is the state z, λ the parameters of the model.
+        The problem; w is the state z, and λ are the parameters of the model.
 
     Raises
     ------
     InputError
         If torchdeq is not installed, if the model has no DEQ layer or several, if the layer is not called exactly
-        once, or for the reasons of `Problem.from_map`.
+        once, or if `Problem.from_map` raises it.
     UserCodeError
         If the model raises, or its derivatives are not those of autograd.
     """
@@ -80,7 +80,7 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
     Returns
     -------
     dict of str to Tensor
-        Copies of them; zeros for parameters without one.
+        Copies of the gradients; zeros for parameters without a `.grad`.
 
     Raises
     ------
@@ -105,13 +105,13 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
     }
 
 
-class _Reached(BaseException):  # no error, so no business of an `except Exception` of the model
-    """The DEQ layer was called; the rest of the forward pass is of no interest."""
+class _Reached(BaseException):  # not an Exception, so that an `except Exception` in the model does not catch it
+    """Raised when the DEQ layer is called, to skip the rest of the forward pass."""
 
 
 @contextmanager
 def _in_place_of(layer: nn.Module, solve: Solve) -> Iterator[None]:
-    """Another function in the place of the layer, with what TorchDEQ returns: the states, and statistics."""
+    """Replace the layer's forward by `solve`, and return what TorchDEQ returns: the states, and statistics."""
 
     def forward(f: Callable[..., Any], z0: Any, *unused: Any, **options: Any) -> Any:
         return [solve(f, z0)], defaultdict(lambda: torch.zeros(1))
@@ -136,7 +136,7 @@ def _layer(model: nn.Module) -> nn.Module:
 
 
 def _start(layer: nn.Module, loss: Loss, model: nn.Module) -> Any:
-    """The state from which the model starts its DEQ layer."""
+    """The state with which the model starts its DEQ layer."""
     starts: list[Any] = []
 
     def keep(f: Callable[..., Any], z0: Any) -> Any:

@@ -1,4 +1,4 @@
-"""TorchOpt: `custom_root`, with its objective or optimality function, and `ImplicitMetaGradientModule`."""
+"""Adapter for TorchOpt: `custom_root` with an objective or optimality function, and `ImplicitMetaGradientModule`."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ def problem(
 
     Parameters
     ----------
-    params : Tensor, or tuple, list or dict of them
-        The first argument of your solver: the start of the lower level.
-    meta_params : Tensor, or tuple, list or dict of them
-        What you differentiate by, the argument number 1 of your solver (`argnums=1`).
+    params : Tensor, or tuple, list or dict of tensors
+        The start of the lower level, the first argument of your solver.
+    meta_params : Tensor, or tuple, list or dict of tensors
+        The hyperparameters, argument number 1 of your solver (`argnums=1`).
     outer_loss : callable (params, meta_params) -> Tensor of shape ()
         The outer loss E.
     *args : object
-        The other arguments of your solver, such as the data. They are handed on to `objective` or `optimality`.
+        The other arguments of your solver, such as the data. They are passed to `objective` or `optimality`.
     objective : callable (params, meta_params, *args) -> Tensor of shape (), optional
-        The lower-level loss. Give it, or `optimality`; of a loss more is proved.
+        The lower-level loss. Give either `objective` or `optimality`; with a loss more can be proved.
     optimality : callable (params, meta_params, *args) -> structure of params, optional
-        The function whose root the solution is, as `custom_root` takes it.
+        The function F whose root is the solution, as for `custom_root`.
     step_size : float, optional
-        The α of the map w − αF(w, λ); found by itself if None.
+        The α of the map w − αF(w, λ); chosen automatically if None.
     name : str
         The name of the problem in reports and messages; "torchopt" by default.
 
     Returns
     -------
     Problem
-        As `bc.audit`, `bc.enclose` and the others take it.
+        The problem, for `bc.audit`, `bc.enclose` and other functions.
 
     Raises
     ------
     InputError
-        If both of `objective` and `optimality` are given or none, or for the reasons of `Problem.from_loss`.
+        If not exactly one of `objective` and `optimality` is given, or if `Problem.from_loss` raises it.
     UserCodeError
         If a function raises, or its derivatives are not those of autograd.
 
@@ -95,19 +95,19 @@ def module_problem(
     *args : object
         The arguments of `net.solve`, such as a batch. They are passed to `net.objective` or `net.optimality`.
     step_size : float, optional
-        The step of the lower level; found by itself if None.
+        The step of the lower level; chosen automatically if None.
     name : str
         The name of the problem in reports and messages; "torchopt" by default.
 
     Returns
     -------
     Problem
-        w are the parameters of the module by name, λ its meta-parameters by name.
+        The problem; w are the parameters of the module by name, and λ its meta-parameters by name.
 
     Raises
     ------
     InputError
-        If torchopt is not installed, if `net` is another kind of module, or for the reasons of `Problem.from_loss`.
+        If torchopt is not installed, if `net` is another kind of module, or if `Problem.from_loss` raises it.
     UserCodeError
         If a function raises, or its derivatives are not those of autograd.
     """
@@ -122,7 +122,7 @@ def module_problem(
 
         return at
 
-    has_loss = type(net).objective is not kind.objective  # its own `optimality`, if any, is the gradient of that
+    has_loss = type(net).objective is not kind.objective  # then `optimality` is the gradient of the objective
     given = {
         "objective": with_values(lambda: net.objective(*args)) if has_loss else None,
         "optimality": None if has_loss else with_values(lambda: net.optimality(*args)),
@@ -141,18 +141,18 @@ def gradients(net: nn.Module, grads: Sequence[Tensor | None] | None = None) -> d
     net : torchopt.nn.ImplicitMetaGradientModule
         The module.
     grads : sequence of Tensor, optional
-        What `torch.autograd.grad(loss, tuple(net.meta_parameters()))` returned; what `loss.backward()` put into
-        `.grad` if None.
+        The result of `torch.autograd.grad(loss, tuple(net.meta_parameters()))`; by default the `.grad` of the
+        meta-parameters after `loss.backward()`.
 
     Returns
     -------
     dict of str to Tensor
-        Copies of them; zeros where one is None.
+        Copies of the gradients; zeros for a gradient that is None.
 
     Raises
     ------
     InputError
-        If there is another number of gradients than of meta-parameters, or no gradient at all.
+        If the numbers of gradients and meta-parameters differ, or if there is no gradient at all.
     """
     named = dict(net.named_meta_parameters())  # type: ignore[operator]
     values = [value.grad for value in named.values()] if grads is None else list(grads)
