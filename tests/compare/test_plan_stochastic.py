@@ -117,7 +117,11 @@ def test_no_split_where_nothing_is_enough() -> None:
         ({"rmse": 1.0, "rtol": 1.0}, "one of them"),
         ({"rmse": -1.0}, r"rmse = -1.0 is not an accuracy"),
         ({"rtol": float("nan")}, "rtol = nan is not an accuracy"),
+        ({"rtol": "small"}, "rtol = 'small' is not an accuracy"),
         ({"rmse": 1.0, "batches": [0]}, "batch must be at least 1"),
+        ({"rmse": 1.0, "batches": []}, "batches is empty; give at least one"),
+        ({"rmse": 1.0, "batches": 5}, r"batches = 5 is no list; give batch sizes, such as \[1, 10\]"),
+        ({"rmse": 1.0, "seed": -1}, "seed = -1 is no seed"),
     ],
 )
 def test_refusals(options: dict[str, object], message: str) -> None:
