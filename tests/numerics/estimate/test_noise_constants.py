@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from itertools import combinations
 from functools import partial
+from itertools import combinations
 
 import pytest
 import torch
