@@ -24,7 +24,8 @@ from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 from boundcheck.numerics.solvers.stochastic_chain import require_seed
 from boundcheck.progress import Progress, no_progress
 from boundcheck.report.stochastic_curve import Measured
-from boundcheck.report.stochastic_plan import BoundedPart, CheapestSplit, MeasuredSplit, StochasticPlan
+from boundcheck.report.stochastic_plan import StochasticPlan
+from boundcheck.report.stochastic_split import BoundedPart, CheapestSplit, MeasuredSplit
 from boundcheck.report.stochastic_summary import shares_of_parts
 from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
@@ -277,18 +278,9 @@ def _measure(
     finite_sum = problem.finite_sum
     try:
         report = check_stochastic(
-            problem,
-            ["sid"],
-            LONGEST_RUN,
-            RUNS,
-            seed,
-            points=12,
-            bounds=[],
-            known=known,
-            level=0.99,
-            memory=memory,
+            problem, ["sid"], LONGEST_RUN, RUNS, seed, points=12, bounds=[], known=known, level=0.99, memory=memory,
             progress=tell,
-        )
+        )  # fmt: skip
     except DivergenceError:
         return None
     curve = report.curve("sid")

@@ -167,6 +167,14 @@ def test_all_examples_in_a_minibatch() -> None:
     assert "without replacement, all examples in a minibatch have no noise" in plan(again, 1e-3, batches=[2]).reasons[2]
 
 
+def test_where_no_batch_is_enough_the_reason_is_that_of_the_largest() -> None:
+    found = plan(LAST_DRAW(), 1e-3, batches=[1, 2])
+    assert "take a larger batch" in found.reasons[1]
+    assert "No bound guarantees a root mean square error of 0.001" in str(found)
+    assert ", not even with batch = 2: no t and k bring the bound below " in str(found)
+    assert "without replacement, all examples in a minibatch have no noise." in str(found)
+
+
 @pytest.mark.parametrize(("goal", "words"), [(2.0, "(measured)"), (0.3, "an estimate: rare runs may be far off")])
 def test_runs_that_reach_the_goal_are_named_though_their_interval_does_not(
     goal: float, words: str, monkeypatch: pytest.MonkeyPatch
