@@ -150,7 +150,7 @@ def plan_stochastic(
 
 def _batches(batches: Sequence[int] | None, examples: int, own: int, *, replacement: bool) -> list[int]:
     if batches is not None:
-        if isinstance(batches, str) or not isinstance(batches, Iterable):
+        if not isinstance(batches, Iterable):
             raise InputError(f"batches = {batches!r} is no list; give batch sizes, such as [1, 10]")
         sizes = [method_names.count(batch, "batch", 1) for batch in batches]
         if not sizes:
