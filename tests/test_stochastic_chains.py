@@ -180,6 +180,8 @@ def test_a_constant_of_theorem_4_3_that_is_too_small_is_named(constant: str) -> 
     slopes, offsets = ((0.8, 0.4), (0.0, 0.0)) if constant == "q" else ((0.5, -0.5), (1.0, -1.0))
     instance = scalar(slopes, offsets, 2.0)
     at, c = noise_at(instance, np.array([[2.0]])), dict(instance.constants)
+    values = noise_chain(at, c).values
+    assert (values[-1] == pytest.approx(values[0], rel=1e-12)) == (c["q"] == 0)  # there the theorem is attained
     for share in (1.0, 0.5):
         links = noise_chain(at, c | {constant: share * c[constant]})
         falling = (links.slacks < 1 - 1e-9).any(axis=1)
