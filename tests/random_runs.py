@@ -10,7 +10,7 @@ import numpy as np
 import runs
 from instances import bilinear, descent, kinked, saturating
 from runs import Array, Instance, norm
-from stochastic_instances import RandomRun
+from stochastic_instances import NoiseAt, RandomRun
 
 T = 30
 SEEDS = range(16)
@@ -33,7 +33,7 @@ NU_1_IS_0 = ("bilinear", "quadratic", "value")
 class Comparison:
     """An error and what is claimed to bound it, over the same grid of t or (t, k)."""
 
-    instance: Instance | RandomRun
+    instance: Instance | RandomRun | NoiseAt
     error: Array
     bound: Array
 

@@ -13,7 +13,7 @@ from instances import descent, drifting
 from random_runs import ANY, FAMILIES, QUADRATIC, SYMMETRIC, VALUE, Comparison, T, k, observed, path, t
 from runs import Array, Instance, norm, spectral
 from stochastic_instances import T as T_RANDOM
-from stochastic_instances import affine_runs, applies, curved, own_steps
+from stochastic_instances import affine_noise, affine_runs, applies, curved, own_steps
 
 from boundcheck import Bound, Constants, bounds
 from boundcheck.theory import step_sizes
@@ -278,6 +278,12 @@ def of_means(name: str, seed: int) -> Iterator[Comparison]:
     for run in (*affine_runs(seed), *(curved(3 * seed + i) for i in range(3))):
         values = bounds[name].evaluate(run.constants, **run.given).values
         yield Comparison(run, getattr(run.means, bounds[name].bounds.name), values)
+
+
+def of_noise(name: str, seed: int) -> Iterator[Comparison]:
+    """V[Φ̂(w)] at many w."""
+    at = affine_noise(seed)
+    yield Comparison(at, at.noise_w, bounds[name].evaluate(at.constants, eps_w=at.eps_w).values)
 
 
 def of_steps(name: str, seed: int) -> Iterator[Comparison]:

@@ -43,6 +43,35 @@ def affine(seed: int) -> AffineSum:
 
 
 @dataclass(frozen=True)
+class NoiseAt:
+    """V[Φ̂(w)] at many points w, with what its bound and its proof take there."""
+
+    name: str
+    hypergradient: Array
+    constants: Mapping[str, float]
+    noise_w: Array
+    eps_w: Array
+    r_t: Array
+
+
+def noise_at(instance: AffineSum, points: Array) -> NoiseAt:
+    """Of the maps of an instance, exactly."""
+    draws = np.einsum("jab,ib->ija", instance.A, points) + instance.offsets
+    residuals = np.linalg.norm(draws.mean(1) - points, axis=1)
+    away = np.linalg.norm(points - instance.w_star, axis=1)
+    variances = draws.var(axis=1).sum(-1)
+    return NoiseAt(instance.name, instance.hypergradient, instance.constants, variances, residuals, away)
+
+
+@cache
+def affine_noise(seed: int) -> NoiseAt:
+    """At points near w* and far from it."""
+    instance, rng = affine(seed), np.random.default_rng(seed)
+    sizes = 10.0 ** rng.uniform(-2, 2, size=(20, 1))
+    return noise_at(instance, instance.w_star + rng.normal(size=(20, len(instance.w_0))) * sizes)
+
+
+@dataclass(frozen=True)
 class RandomRun:
     """Exact means at every t and k, and what the bounds take: constants, steps, ρ_t and σ_k."""
 

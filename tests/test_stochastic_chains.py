@@ -7,14 +7,23 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pytest
 from exact_moments import AffineSum, Array, AtSteps
-from stochastic_instances import T, affine, affine_runs, applies, own_steps
+from stochastic_instances import (
+    NoiseAt,
+    T,
+    affine,
+    affine_noise,
+    affine_runs,
+    applies,
+    noise_at,
+    own_steps,
+)
 
 from boundcheck import bounds
 from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.chain import ChainValues
 
 CHAINED = [name for name in bounds if bounds[name].chain and bounds[name].stochastic]
-ALONG = [name for name in CHAINED if "mse_w" not in bounds[name].symbols]
+ALONG = [name for name in CHAINED if not {"mse_w", "eps_w"} & set(bounds[name].symbols)]
 ITERATES = [name for name in ALONG if bounds[name].bounds.name == "mse_w"]
 OF_HYPERGRADIENTS = ("bias", "mse", "variance_given_w", "variance_of_mean")
 SEEDS = range(24)
@@ -147,6 +156,37 @@ def tight_noise(instance: AffineSum) -> dict[str, float]:
     if c["m_1"] > 0:
         c["L_ell_hat"] = c["m_1"] / (c["mu"] - c["mu_ell_hat"])
     return c | {"sigma_1": c["V_star"], "sigma_1_grad": c["V_star"], "sigma_2": growth, "sigma_2_grad": growth}
+
+
+def noise_chain(at: NoiseAt, constants: Mapping[str, float]) -> ChainValues:
+    """The proof of Theorem 4.3 at every point."""
+    return bounds["stochastic-noise"].chain.evaluate(
+        {**constants, "noise_w": at.noise_w, "eps_w": at.eps_w, "r_t": at.r_t}
+    )
+
+
+def test_no_link_of_theorem_4_3_falls() -> None:
+    for seed in SEEDS:
+        at = affine_noise(seed)
+        values = noise_chain(at, at.constants).values
+        assert (values[1:] >= values[:-1] * (1 - 1e-9)).all(), at.name
+        end = bounds["stochastic-noise"].evaluate(at.constants, eps_w=at.eps_w).values
+        np.testing.assert_allclose(values[-1], end, rtol=1e-12)
+
+
+@pytest.mark.parametrize("constant", ["V_star", "m_1", "q", "L_Phi_hat"])
+def test_a_constant_of_theorem_4_3_that_is_too_small_is_named(constant: str) -> None:
+    """Φ̂(w) = ±(w/2 + 1) at w = 2: V* = 1 and m₁r² = 1 are equal, and q = 0. For q Φ̂ = 0.8w or 0.4w."""
+    slopes, offsets = ((0.8, 0.4), (0.0, 0.0)) if constant == "q" else ((0.5, -0.5), (1.0, -1.0))
+    instance = scalar(slopes, offsets, 2.0)
+    at, c = noise_at(instance, np.array([[2.0]])), dict(instance.constants)
+    values = noise_chain(at, c).values
+    assert (values[-1] == pytest.approx(values[0], rel=1e-12)) == (c["q"] == 0)  # there the theorem is attained
+    for share in (1.0, 0.5):
+        links = noise_chain(at, c | {constant: share * c[constant]})
+        falling = (links.slacks < 1 - 1e-9).any(axis=1)
+        assert falling.any() == (share != 1)
+    assert constant in links.links[int(np.argmax(falling))].uses
 
 
 @pytest.mark.parametrize("constant", ["mse_0", "L_E"])

@@ -133,8 +133,8 @@ def check_stochastic(
         method_names.count(x, name, low) for x, name, low in ((t, "t", 1), (runs, "runs", 2), (points, "points", 1))
     )
     require_seed(seed)
-    if not 0 < level < 1:
-        raise InputError(f"level must be between 0 and 1 (got {level})")
+    if not (isinstance(level, int | float) and 0 < level < 1):
+        raise InputError(f"level must be between 0 and 1 (got {level!r})")
     _refuse_other_bounds(bounds, chosen)
     finite_sum = require_minibatches(problem)
     if lam is not None:
@@ -197,6 +197,8 @@ def _methods(names: Sequence[str] | None) -> list[Method]:
 
 
 def _refuse_other_bounds(names: Sequence[str] | None, methods: Sequence[Method]) -> None:
+    if isinstance(names, str):
+        raise InputError(f"bounds = {names!r} is a text; give a list, as in [{names!r}]")
     for name in names or ():
         bound = catalogue[name]
         if bound.bounds.name not in stochastic_bounds.QUANTITIES:

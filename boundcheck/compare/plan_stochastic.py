@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,9 +21,11 @@ from boundcheck.numerics.bilevel.threads import on_few_threads
 from boundcheck.numerics.estimate import validate
 from boundcheck.numerics.estimate.effort import Spend
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
+from boundcheck.numerics.solvers.stochastic_chain import require_seed
 from boundcheck.progress import Progress, no_progress
 from boundcheck.report.stochastic_curve import Measured
-from boundcheck.report.stochastic_plan import BoundedPart, CheapestSplit, MeasuredSplit, StochasticPlan
+from boundcheck.report.stochastic_plan import StochasticPlan
+from boundcheck.report.stochastic_split import BoundedPart, CheapestSplit, MeasuredSplit
 from boundcheck.report.stochastic_summary import shares_of_parts
 from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
@@ -115,9 +117,10 @@ def plan_stochastic(
     if (rmse is None) == (rtol is None):
         raise InputError("give rmse= or rtol=, one of them")
     allowed = rmse if rmse is not None else rtol
-    if allowed is None or not 0 < allowed < math.inf:
+    if not (isinstance(allowed, int | float) and 0 < allowed < math.inf):
         name = "rmse" if rmse is not None else "rtol"
-        raise InputError(f"{name} = {allowed} is not an accuracy; give a positive number")
+        raise InputError(f"{name} = {allowed!r} is not an accuracy; give a positive number")
+    require_seed(seed)
     sizes = _batches(batches, finite_sum.examples, finite_sum.batch, replacement=finite_sum.replacement)
     spend = Spend(delta, seed, budget)
     tell("checking the problem", 0, 1)
@@ -148,7 +151,11 @@ def plan_stochastic(
 
 def _batches(batches: Sequence[int] | None, examples: int, own: int, *, replacement: bool) -> list[int]:
     if batches is not None:
+        if not isinstance(batches, Iterable):
+            raise InputError(f"batches = {batches!r} is no list; give batch sizes, such as [1, 10]")
         sizes = [method_names.count(batch, "batch", 1) for batch in batches]
+        if not sizes:
+            raise InputError("batches is empty; give at least one batch size, or leave it out")
         large = [batch for batch in sizes if batch > examples and not replacement]
         if large:
             raise InputError(f"batch = {large[0]} > {examples} examples; give at most {examples}, or replacement=True")
@@ -272,18 +279,9 @@ def _measure(
     finite_sum = problem.finite_sum
     try:
         report = check_stochastic(
-            problem,
-            ["sid"],
-            LONGEST_RUN,
-            RUNS,
-            seed,
-            points=12,
-            bounds=[],
-            known=known,
-            level=0.99,
-            memory=memory,
+            problem, ["sid"], LONGEST_RUN, RUNS, seed, points=12, bounds=[], known=known, level=0.99, memory=memory,
             progress=tell,
-        )
+        )  # fmt: skip
     except DivergenceError:
         return None
     curve = report.curve("sid")

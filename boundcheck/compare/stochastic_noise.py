@@ -124,7 +124,7 @@ def noise_setting(
     if chosen is None:
         of_noise = noise(FULL, steps_v or FULL)  # smaller steps stay in the ball of full steps, if there is one
         chosen = advised(of_noise.constants, t, k, paper=steps == PAPER, steps_v=steps_v)
-        if of_noise.doubt and chosen.w != FULL:
+        if (of_noise.doubt or _may_expand(of_noise.constants)) and chosen.w != FULL:
             of_noise = noise(chosen.w, chosen.v)
             for _ in range(CALMER):
                 if steps == PAPER or chosen.w.largest <= largest_step(of_noise.constants):
@@ -202,6 +202,12 @@ def _with_least(ways: tuple[Make, ...], constants: Constants, candidates: list[S
     if len(candidates) == 1:
         return candidates[0]
     return min(candidates, key=lambda steps: float(smaller(ways, constants, steps, n).values[-1]))
+
+
+def _may_expand(constants: Constants) -> bool:
+    """Whether a full step may lead away from w*. Then their ball is far larger than what smaller steps need."""
+    slope = constants.get("L_Phi_hat")
+    return slope is not None and slope.value > 1
 
 
 def largest_step(constants: Constants) -> float:

@@ -10,7 +10,8 @@ from boundcheck.card import Card
 from boundcheck.number_text import number
 from boundcheck.report.stochastic_curve import Measured
 from boundcheck.report.stochastic_summary import PARTS, error_parts
-from boundcheck.report.stochastic_words import between, confidence_of_intervals, size, title, verdict_sentence
+from boundcheck.report.stochastic_verdict_words import verdict_sentence
+from boundcheck.report.stochastic_words import between, confidence_of_intervals, size, title
 from boundcheck.side import standing
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from boundcheck.card import Card
@@ -12,11 +12,10 @@ from boundcheck.constants import Constants
 from boundcheck.frames import frame
 from boundcheck.json_numbers import SCHEMA
 from boundcheck.number_text import number, percent
-from boundcheck.report.stochastic_curve import Measured
+from boundcheck.report.stochastic_split import CheapestSplit, MeasuredSplit
 from boundcheck.report.stochastic_summary import PARTS
 from boundcheck.report.stochastic_words import parts_sentence
 from boundcheck.side import Side, standing
-from boundcheck.step_schedule import StepSchedule
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -29,114 +28,6 @@ ENOUGH = {
     "probable": "is probably enough",
     "estimated": "may be enough (estimated)",
 }
-
-
-@dataclass(frozen=True)
-class BoundedPart:
-    """A bound on one of the three parts of E‖g − ∇f‖², which are the bias squared and two variances.
-
-    Attributes
-    ----------
-    quantity : Measured
-        Which part: the bias, E V[g | w_t] or V[E[g | w_t]].
-    value : float
-        The bound; for the bias, the bound on the bias itself and not on its square.
-    side : Side
-        Whether the bound is proved, given the constants.
-    bound_name : str
-        The name of the bound.
-    """
-
-    quantity: Measured
-    value: float
-    side: Side
-    bound_name: str
-
-    @property
-    def root(self) -> float:
-        """The value in the unit of the hypergradient: the bias, or a standard deviation."""
-        return self.value if self.quantity is Measured.BIAS else math.sqrt(self.value)
-
-
-@dataclass(frozen=True)
-class CheapestSplit:
-    """The cheapest t and k of one batch size.
-
-    Attributes
-    ----------
-    batch : int
-        The examples in a minibatch.
-    t : int
-        The steps of the lower level.
-    k : int
-        The steps of the linear solver.
-    steps : StepSchedule
-        The steps η_i of the lower level.
-    steps_v : StepSchedule
-        The steps of the linear solver.
-    bound : float
-        The bound on the mean square error.
-    cost : int
-        The number of examples that a run evaluates: batch·(t + k + 1).
-    side : Side
-        Whether the bound is proved, given the constants.
-    bound_name : str
-        The name of the bound.
-    parts : tuple of BoundedPart
-        Bounds on the bias and on both variances. Each comes from a separate theorem, so their sum may exceed `bound`.
-    """
-
-    batch: int
-    t: int
-    k: int
-    steps: StepSchedule
-    steps_v: StepSchedule
-    bound: float
-    cost: int
-    side: Side
-    bound_name: str
-    parts: tuple[BoundedPart, ...] = ()
-
-    def part(self, quantity: Measured) -> BoundedPart | None:
-        """The bound on one part; None if there is none."""
-        return next((part for part in self.parts if part.quantity is quantity), None)
-
-
-@dataclass(frozen=True)
-class MeasuredSplit:
-    """The t = k at which runs reached the mean square error, by the whole interval or only by the estimate.
-
-    Attributes
-    ----------
-    batch : int
-        The examples in a minibatch.
-    t : int
-        The steps of both iterations.
-    steps : StepSchedule
-        The steps of the lower level.
-    steps_v : StepSchedule
-        The steps of the linear solver.
-    mse : float
-        The measured mean square error.
-    upper : float
-        The upper end of its interval.
-    runs : int
-        The number of runs.
-    cost : int
-        The number of examples that one run evaluates.
-    shares : mapping from Measured to float
-        Estimates of the shares of the squared bias and of the variances in `mse`. They add up to 1; empty if unknown.
-    """
-
-    batch: int
-    t: int
-    steps: StepSchedule
-    steps_v: StepSchedule
-    mse: float
-    upper: float
-    runs: int
-    cost: int
-    shares: Mapping[Measured, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +77,7 @@ class StochasticPlan:
         goal = f"a root mean square error of {number(self.rmse)}{relative}"
         best, sentences = self.cheapest, []
         if best is None:
-            sentences.append(f"No bound guarantees {goal}: {next(iter(self.reasons.values()), 'nothing applies')}.")
+            sentences.append(f"No bound guarantees {goal}{_why_none(self.reasons)}.")
         else:
             sentences.append(
                 f"For {goal}: batch = {best.batch}, t = {best.t}, k = {best.k} "
@@ -279,6 +170,14 @@ class StochasticPlan:
             "reasons": {str(batch): why for batch, why in self.reasons.items()},
             "constants": self.constants.as_json(),
         }
+
+
+def _why_none(reasons: Mapping[int, str]) -> str:
+    """The reason of the largest batch, for that of a smaller one may be that it is too small."""
+    if not reasons:
+        return ": nothing applies"
+    batch = max(reasons)
+    return f"{f', not even with batch = {batch}' if len(reasons) > 1 else ''}: {reasons[batch]}"
 
 
 def _title(problem: Mapping[str, object]) -> str:

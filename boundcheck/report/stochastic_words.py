@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from boundcheck.number_text import downward, number, percent, upward
 from boundcheck.report.stochastic_curve import Measured
 from boundcheck.report.stochastic_summary import PARTS, ErrorParts, Size, error_parts
+from boundcheck.report.stochastic_verdict_words import confidence
 from boundcheck.report.verdict import Verdict
 from boundcheck.side import Side, standing
 
@@ -45,47 +45,9 @@ def how_it_ran(report: StochasticReport) -> str:
     return f"{report.runs} independent runs, seed {report.seed}; {steps}{how}"
 
 
-def verdict_sentence(report: StochasticReport) -> str:
-    """The verdict in words, with the number of bounds that have it."""
-    counts: Counter[Verdict] = Counter(report.verdicts.values())
-    del counts[Verdict.NOT_APPLICABLE]
-    total = sum(counts.values())
-    if not total:
-        return "no bound applies"
-    words = _count(report.verdict, counts[report.verdict], total, confidence(report))
-    if not report.verdict.is_violation and report.verdict is not Verdict.INCONCLUSIVE:
-        some = sum(is_undecided(bound) for _, bound in _bounds(report))
-        words += f", and the runs are too few for {some} of these" if some else ""
-    return f"{report.verdict.value}: {words}"
-
-
 def is_undecided(bound: StochasticBound) -> bool:
     """Whether the runs do not decide if the quantity is below the bound."""
     return bound.verdict is Verdict.INCONCLUSIVE or bound.reason.startswith("undecided")
-
-
-def _count(verdict: Verdict, some: int, total: int, sure: str) -> str:
-    of_all = f"{some} of {total} applicable bounds" if total > 1 else "the one applicable bound"
-    if verdict in (Verdict.HOLDS, Verdict.HOLDS_PROBABLY):
-        every = "the one applicable bound holds" if total == 1 else f"all {total} applicable bounds hold"
-        return f"{every}, with confidence {sure}"
-    if verdict is Verdict.CONSISTENT:
-        if some == total:
-            which = "the one applicable bound was" if total == 1 else f"the {total} applicable bounds were"
-            return f"{which} not contradicted; nothing is proved"
-        rest = "the other one was" if some == 1 else f"the other {some} were"
-        return f"{total - some} of {total} applicable bounds hold, with confidence {sure}; {rest} not contradicted"
-    if verdict is Verdict.INCONCLUSIVE:
-        return f"{of_all} {'is' if some == 1 else 'are'} not decided by these runs"
-    return f"the runs contradict {of_all}, with confidence {sure}"
-
-
-def confidence(report: StochasticReport) -> str:
-    """The probability with which all intervals, and all constants that hold with some probability, are right."""
-    certificate = (report.certificate,) if report.certificate is not None else ()
-    every = [*report.constants.values(), *certificate]
-    wrong = math.fsum(c.provenance.delta or 0.0 for c in every if c.side is Side.HIGH_PROBABILITY)
-    return f"{100 * max(0.0, report.level - wrong):.10g}%"
 
 
 def confidence_of_intervals(report: StochasticReport) -> str:

@@ -70,9 +70,14 @@ class Call:
         left, right = (self._side(expression) for expression in (condition.left, condition.right))
         return left < right if condition.strict else left <= right
 
-    def check_conditions(self) -> None:
-        """Raise AssumptionError at the first point where a condition of the theorem fails."""
+    def check_conditions(self, *, of_iterations: bool = True) -> None:
+        """Raise AssumptionError at the first point where a condition of the theorem fails.
+
+        Without `of_iterations`, conditions on t, on k or on what the recursion gives are left out.
+        """
         for number, condition in enumerate(self.bound.conditions):
+            if not of_iterations and self._depends_on_iterations(condition):
+                continue
             failing = np.atleast_1d(~self.satisfied(number))
             if failing.any():
                 raise AssumptionError(self._failure(condition, failing))
@@ -92,6 +97,12 @@ class Call:
         sign = "≥" if condition.strict else ">"
         limit = f"{condition.right}{'' if condition.right.is_number else f' = {right:g}'}"
         return f"{self.bound.name}: {condition.left} = {left:g} {sign} {limit}{where}; {condition.remedy}"
+
+    def _depends_on_iterations(self, condition: Condition) -> bool:
+        known = frozenset(self.arrays)
+        sides = (self.bound.substitute(x, known, self.rates) for x in (condition.left, condition.right))
+        names = {symbol.name for side in sides for symbol in symbols_of(side)}
+        return bool(names & set(INDEX_NAMES)) or not names <= known
 
     def _varies(self, condition: Condition) -> bool:
         """Whether a condition has different values at different points. The message contains t itself already."""

@@ -44,7 +44,9 @@ def _uses_geometric_sum(bound: Bound) -> bool:
 def python(bound: Bound) -> str:
     printer = PythonCodePrinter({"user_functions": {"GeometricSum": "geometric_sum"}, "standard": "python3"})
     lines = [f"def {bound.name.replace('-', '_')}({', '.join(arguments(bound))}):"]
-    lines.append(f'    """{bound.title}: {bound.reference}.{ONE_BALL if bound.shrinks else ""}"""')
+    holds = "".join(f"\n\n    Says nothing unless {test}." for test in _conditions(bound, printer, " and "))
+    end = "\n    " if holds else ""
+    lines.append(f'    """{bound.title}: {bound.reference}.{ONE_BALL if bound.shrinks else ""}{holds}{end}"""')
     if bound.recursion:
         recursion = bound.recursion.on_one_ball
         state = ", ".join(symbol.name for symbol in recursion.state)
@@ -65,6 +67,7 @@ def python(bound: Bound) -> str:
 def javascript(bound: Bound) -> str:
     printer = _javascript_printer()
     lines = [f"// {bound.title}: {bound.reference}{ONE_BALL if bound.shrinks else ''}"]
+    lines += [f"// Says nothing unless {test}." for test in _conditions(bound, printer, " && ")]
     lines.append(f"function {bound.name.replace('-', '_')}({{{', '.join(arguments(bound))}}}) {{")
     text = "\n".join(lines) + "\n"
     if _uses_geometric_sum(bound):
@@ -88,13 +91,24 @@ def _javascript_printer() -> JavascriptCodePrinter:
 
 def javascript_conditions(bound: Bound) -> str:
     """A JavaScript function of the same arguments that returns an array: whether each condition holds."""
-    printer = _javascript_printer()
+    tests = _tests(bound, _javascript_printer())
+    head = f"function {bound.name.replace('-', '_')}_conditions({{{', '.join(arguments(bound))}}})"
+    return f"{head} {{\n  return [{', '.join(tests)}];\n}}\n"
+
+
+def _tests(bound: Bound, printer: Any) -> list[str]:
+    """The conditions of the theorem in code."""
     tests = []
     for condition in bound.conditions:
         left, right = (bound.substitute(side, frozenset()) for side in (condition.left, condition.right))
         tests.append(f"{printer.doprint(left)} {'<' if condition.strict else '<='} {printer.doprint(right)}")
-    head = f"function {bound.name.replace('-', '_')}_conditions({{{', '.join(arguments(bound))}}})"
-    return f"{head} {{\n  return [{', '.join(tests)}];\n}}\n"
+    return tests
+
+
+def _conditions(bound: Bound, printer: Any, both: str) -> list[str]:
+    """All conditions in one line of code; none where there are none."""
+    tests = _tests(bound, printer)
+    return [both.join(tests)] if tests else []
 
 
 def javascript_of(name: str, expression: sp.Expr) -> str:

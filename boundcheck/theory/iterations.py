@@ -15,7 +15,7 @@ from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.evaluation import evaluate
 from boundcheck.theory.iteration_search import Choice, Goal, search_k, search_pair, search_t
-from boundcheck.theory.rate_inversion import OWN_STEPS, RATES_ONLY, choose_along, takes_rates
+from boundcheck.theory.rate_inversion import RATES_ONLY, choose_along, refusal_of_steps, takes_rates
 from boundcheck.theory.shape_inversion import HumpNumbers, SplitNumbers, choose_on_hump, choose_on_split
 from boundcheck.theory.symbols import k, q, t
 
@@ -118,6 +118,8 @@ def solve(
     ------
     InputError
         If no number of steps reaches the accuracy, or if the bound has neither t nor k.
+    AssumptionError
+        If a condition of the theorem fails, whatever t and k are.
     """
     eps, cost_t, cost_k = (_positive(n, x) for n, x in (("eps", eps), ("cost_t", cost_t), ("cost_k", cost_k)))
     _refuse_extremes(eps, cost_t, cost_k)
@@ -125,10 +127,11 @@ def solve(
         choice, value, combined = choose_along(bound, constants, eps, steps, steps_v or steps, given)
         return Iterations(choice.t, choice.k, value, (cost_t + cost_k) * (choice.t or 0), combined.side, choice.how)
     if takes_rates(bound) or steps_v is not None:
-        raise InputError(f"{bound.name} {RATES_ONLY if takes_rates(bound) else OWN_STEPS}")
+        raise InputError(f"{bound.name} {RATES_ONLY}" if takes_rates(bound) else refusal_of_steps(bound))
     dearest = max(cost_t, cost_k)
     goal = Goal(_value(bound, constants, given), bound.t_min, eps, cost_t / dearest, cost_k / dearest)
     first = bound.call(constants, bound.t_min, 0, given)
+    first.check_conditions(of_iterations=False)
     choice = _choose(goal, bound, first, given)
     cost = cost_t * (choice.t or 0) + cost_k * (choice.k or 0)
     value = float(goal.value(choice.t if choice.t is not None else bound.t_min, choice.k or 0))

@@ -26,12 +26,19 @@ if TYPE_CHECKING:
 LONGEST = 2**20  # search at most this many steps
 RATES = (mse_w.name, mse_v.name)
 OWN_STEPS = "has steps of its own; leave out steps= and steps_v=, which are for bounds that take ρ_t and σ_k"
+SIZES = ("eta", "beta", "gamma")  # of steps, where a bound takes them as constants
 RATES_ONLY = "takes ρ_t and σ_k; give the steps of its iterations, such as steps=StepSchedule.constant(0.1)"
 
 
 def takes_rates(bound: Bound) -> bool:
     """Whether a bound takes ρ_t and σ_k; such a bound contains neither t nor k."""
     return set(RATES) <= set(bound.symbols)
+
+
+def refusal_of_steps(bound: Bound) -> str:
+    """Why `steps` is refused, and what this bound takes instead."""
+    sizes = " and ".join(name for name in SIZES if name in bound.symbols)
+    return f"{bound.name} {OWN_STEPS}{f'; give {sizes} with the constants' if sizes else ''}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +113,7 @@ def choose_along(
         If q is not below 1, or a step is too large.
     """
     if not takes_rates(bound):
-        raise InputError(f"{bound.name} {OWN_STEPS}")
+        raise InputError(refusal_of_steps(bound))
     known = as_constants(constants)
     given_rates = [name for name in RATES if name in known or name in known_symbols(given)]
     if given_rates:

@@ -200,7 +200,7 @@ TERMINAL_NAMES = {
     "error": "‖g − ∇f‖", "dw": "‖w_t' − w'‖", "du": "‖u_{t,k} − w'‖", "r_t": "r", "Delta_t": "Δ'", "R_t": "R",
     "U_t": "U", "eps_0": "ε_0", "lam_step": "‖λ − λ_prev‖", "bias": "‖E g − ∇f‖", "mse": "E‖g − ∇f‖²",
     "mse_w": "E‖w_t − w*‖²", "mse_v": "E‖v_k − v(w_t)‖²", "M_t": "M", "variance_given_w": "E V[g | w_t]",
-    "variance_of_mean": "V E[g | w_t]",
+    "variance_of_mean": "V E[g | w_t]", "noise_w": "V[Φ̂(w)]",
 }  # fmt: skip
 
 OBSERVABLES = tuple(
@@ -253,6 +253,7 @@ OBSERVABLES = tuple(
             r"\mathbb V\,\mathbb E[\hat\nabla f\mid w_t]",
             "V E[∇̂f|w_t], the variance of the mean given w_t",
         ),
+        ("noise_w", r"\mathbb V[\hat\Phi(w)]", "V[Φ̂(w)], the variance of the map at a point w of the ball"),
         ("mse_w", r"\rho_t", "ρ_t ≥ E‖w_t−w*‖², the mean square distance of the lower level"),
         ("mse_v", r"\sigma_k", "σ_k ≥ E‖v_k−v(w)‖² for every w of the ball; v(w) = (I−∂₁Φ(w)ᵀ)⁻¹∇₁E(w)"),
         ("M_t", "M_t", "bound on E‖w_t−w*‖² carried by a recursion"),
@@ -279,8 +280,8 @@ OBSERVABLES = tuple(
 (
     error, r_t, rho, sigma, dw, du, g_t, Z_t, W_t, newton_t, v_t, v_star, v_k, solve_error, eps_w, eps_v, dE_1, dE_2,
     wT_dE_1, dwT_g, duT_g, ZT_dv, dZT_v, dv_k, dv_kt, dv_t, dY, dZ, A_t_inv, A_inv, path_t, gap_t, eps_0,
-    r_prev, W_path, lam_step, Delta_t, R_t, U_t, bias, mse, variance_given_w, variance_of_mean, mse_w, mse_v, M_t,
-    start_t, noise_t, moves_t, averaged_t, squares_t, roots_t, curved_t, curved_roots_t
+    r_prev, W_path, lam_step, Delta_t, R_t, U_t, bias, mse, variance_given_w, variance_of_mean, noise_w, mse_w, mse_v,
+    M_t, start_t, noise_t, moves_t, averaged_t, squares_t, roots_t, curved_t, curved_roots_t
 ) = _symbols(OBSERVABLES)  # fmt: skip
 
 INDICES = (
@@ -310,7 +311,7 @@ COEFFICIENTS = (
 c_1, c_2, c_3, gap, s, shrink, shrink_gap, S_t, dS_t, r_inner, R_inner, q_mean = _symbols(COEFFICIENTS)
 
 # left-hand sides of bounds on stochastic methods: means over the draws, which cannot be measured from one run
-MEANS = frozenset((bias, mse, variance_given_w, variance_of_mean, mse_w, mse_v))
+MEANS = frozenset((bias, mse, variance_given_w, variance_of_mean, noise_w, mse_w, mse_v))
 
 QUANTITIES = MappingProxyType(
     {

@@ -225,6 +225,8 @@ def test_at_another_lam_is_the_problem_there() -> None:
         ({"t": 0}, "t must be at least 1"),
         ({"level": 2}, r"level must be between 0 and 1 \(got 2\)"),
         ({"level": float("nan")}, "level must be between 0 and 1"),
+        ({"level": "high"}, "level must be between 0 and 1 .*'high'"),
+        ({"bounds": "sid-mse"}, r"bounds = 'sid-mse' is a text; give a list, as in \['sid-mse'\]"),
         ({"steps": "nonsense"}, "steps = 'nonsense' are not steps; give a StepSchedule, 'paper'"),
         ({"steps": 0.5}, "steps = 0.5 are not steps"),
         ({"steps_v": 0.5}, "steps_v = 0.5 are not steps"),
@@ -276,3 +278,17 @@ def test_default_steps_keep_every_iterate_in_a_ball_though_one_example_is_steep(
     slope = report.constants["L_Phi_hat"]
     assert slope.is_safe
     assert report.steps.largest * (1 + slope.value) < 2  # (1 − η) + η·(−L_Φ̂) > −1
+
+
+@pytest.mark.parametrize("steps", [None, "paper"])
+def test_the_ball_is_that_of_the_steps_that_are_taken(steps: str | None) -> None:
+    """One full step may treble distances: their ball has a radius of 10⁸ after 20 steps, with constants to match."""
+    problem = quadratic([4.0, 0.5, 0.5, 0.5], [1.0, -1.0, 1.0, -1.0], lam=1.0)
+    report = check_stochastic(problem, t=20, runs=2, points=1, steps=steps, bounds=["sid-orthogonal"])
+    assert report.constants["L_Phi_hat"].value == pytest.approx(3)
+    assert report.radius is not None
+    given = check_stochastic(
+        problem, t=20, runs=2, points=1, steps=report.steps, steps_v=report.steps_v, bounds=["sid-orthogonal"]
+    )
+    assert given.radius == pytest.approx(report.radius, rel=0.05)
+    assert report.radius < 100

@@ -117,7 +117,11 @@ def test_no_split_where_nothing_is_enough() -> None:
         ({"rmse": 1.0, "rtol": 1.0}, "one of them"),
         ({"rmse": -1.0}, r"rmse = -1.0 is not an accuracy"),
         ({"rtol": float("nan")}, "rtol = nan is not an accuracy"),
+        ({"rtol": "small"}, "rtol = 'small' is not an accuracy"),
         ({"rmse": 1.0, "batches": [0]}, "batch must be at least 1"),
+        ({"rmse": 1.0, "batches": []}, "batches is empty; give at least one"),
+        ({"rmse": 1.0, "batches": 5}, r"batches = 5 is no list; give batch sizes, such as \[1, 10\]"),
+        ({"rmse": 1.0, "seed": -1}, "seed = -1 is no seed"),
     ],
 )
 def test_refusals(options: dict[str, object], message: str) -> None:
@@ -161,6 +165,14 @@ def test_all_examples_in_a_minibatch() -> None:
     assert split.batch == 2
     again = replace(problem, finite_sum=problem.finite_sum.with_batch(2, True))  # type: ignore[union-attr]
     assert "without replacement, all examples in a minibatch have no noise" in plan(again, 1e-3, batches=[2]).reasons[2]
+
+
+def test_where_no_batch_is_enough_the_reason_is_that_of_the_largest() -> None:
+    found = plan(LAST_DRAW(), 1e-3, batches=[1, 2])
+    assert "take a larger batch" in found.reasons[1]
+    assert "No bound guarantees a root mean square error of 0.001" in str(found)
+    assert ", not even with batch = 2: no t and k bring the bound below " in str(found)
+    assert "without replacement, all examples in a minibatch have no noise." in str(found)
 
 
 @pytest.mark.parametrize(("goal", "words"), [(2.0, "(measured)"), (0.3, "an estimate: rare runs may be far off")])

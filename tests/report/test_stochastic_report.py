@@ -8,13 +8,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stochastic_reports import ALL, holds, many_methods, one_hyperparameter, two_methods, two_methods_in_doubt
+from stochastic_reports import (
+    ALL,
+    changed,
+    holds,
+    many_methods,
+    one_hyperparameter,
+    two_methods,
+    two_methods_in_doubt,
+    undecided,
+)
 
 import boundcheck as bc
 from boundcheck.report import stochastic_json, stochastic_words
 from boundcheck.report.stochastic_curve import Measured
 from boundcheck.report.stochastic_report import StochasticReport
 from boundcheck.report.stochastic_summary import error_parts
+from boundcheck.report.stochastic_verdict_words import verdict_sentence
+from boundcheck.report.verdict import Verdict
 from boundcheck.views import stochastic_files
 
 
@@ -68,18 +79,40 @@ def test_the_parts_of_the_error_add_up_to_it() -> None:
 
 
 def test_the_verdict_in_words() -> None:
-    said = {name: stochastic_words.verdict_sentence(of()) for name, of in ALL.items()}
+    said = {name: verdict_sentence(of()) for name, of in ALL.items()}
     assert said["holds"] == "holds with high probability: all 6 applicable bounds hold, with confidence 99.9%"
-    assert said["undecided"] == "inconclusive: 1 of 6 applicable bounds is not decided by these runs"
+    assert said["undecided"] == (
+        "inconclusive: 5 of 6 applicable bounds hold, with confidence 99.9%; the other one was neither confirmed nor "
+        "contradicted (the estimate is above it); more runs would decide it"
+    )
     assert said["violated"].endswith("the runs contradict 1 of 6 applicable bounds, with confidence 99.9%")
-    assert said["no_ball"] == "consistent: the 6 applicable bounds were not contradicted; nothing is proved"
+    assert said["no_ball"] == (
+        "consistent: the 6 applicable bounds were neither confirmed nor contradicted; nothing is proved"
+    )
     assert said["diverging"] == "no bound applies"
+
+
+def test_every_bound_that_is_not_decided_is_counted() -> None:
+    """Whether the estimate is above the bound or below."""
+    report = undecided()
+    for name, more in (("sid-mse", 900), ("sid-bias", 90_000), ("stochastic-recursive", None)):
+        report = changed(report, name, verdict=Verdict.CONSISTENT, reason="undecided at t = 1", more_runs=more)
+    assert verdict_sentence(report) == (
+        "inconclusive: 2 of 6 applicable bounds hold, with confidence 99.9%; the other 4 were neither confirmed nor "
+        "contradicted (the estimate is above 1 of them); more runs would decide 3 of them"
+    )
+    below = changed(report, "sid-orthogonal", verdict=Verdict.CONSISTENT)
+    assert verdict_sentence(below) == (
+        "consistent: 2 of 6 applicable bounds hold, with confidence 99.9%; the other 4 were neither confirmed nor "
+        "contradicted; more runs would decide 3 of them"
+    )
+    assert "would decide them" in verdict_sentence(changed(below, "stochastic-recursive", more_runs=1))
 
 
 def test_constants_with_a_probability_lower_the_confidence() -> None:
     probable = bc.Constant("q", 0.95, "high-probability", bc.Provenance("lanczos", delta=0.01))
     report = replace(holds(), constants=holds().constants.replace(probable))
-    assert stochastic_words.verdict_sentence(report).endswith("with confidence 98.9%")
+    assert verdict_sentence(report).endswith("with confidence 98.9%")
     assert "with probability 98.9% (" in stochastic_words.intervals_sentence(report)
     assert "confidence 98.9%" in str(report)
 

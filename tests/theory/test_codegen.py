@@ -59,6 +59,15 @@ def test_python_source_of_a_paper_bound_is_readable() -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed, so JavaScript cannot be run")
+@pytest.mark.parametrize("name", [name for name in ALL if bc.bounds[name].conditions])
+def test_source_names_the_conditions_of_the_theorem(name: str) -> None:
+    bound = bc.bounds[name]
+    assert "\n    Says nothing unless " in bound.python()
+    assert bound.javascript().splitlines()[1].startswith("// Says nothing unless ")
+    free = bc.bounds["itd"]
+    assert "unless" not in free.python() + free.javascript()
+
+
 def test_javascript_agrees() -> None:
     script = "const out = {};\n"
     for name in ALL:

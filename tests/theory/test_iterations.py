@@ -178,3 +178,20 @@ def test_posteriori_has_nothing_to_choose() -> None:
     values = {**C, "eps_w": 0.1, "eps_v": 0.1, "Z_t": 1.0, "g_t": 1.0}
     with pytest.raises(bc.InputError, match=re.escape("aid-posteriori has no t or k to choose")):
         bc.bounds["aid-posteriori"].iterations(values, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("stochastic-constant", {"eta": 0.8}, r"eta = 0.8 > 1/\(sigma_2 \+ 1\) = 0.5; take η at most 1/\(1\+σ₂\)"),
+        ("stochastic-decreasing", {"beta": 1.0, "gamma": 9.0}, r"= 1.33333 ≥ beta = 1; take β above 1/\(1−q²\)"),
+        ("stochastic-decreasing", {"beta": 4.0, "gamma": 2.0}, r"beta\*\(sigma_2 \+ 1\) = 8 > gamma = 2"),
+    ],
+)
+def test_steps_that_a_theorem_forbids_are_refused_with_the_numbers(
+    name: str, values: dict[str, float], message: str
+) -> None:
+    """And not as an accuracy that takes too many iterations."""
+    known = {"q": 0.5, "sigma_1": 0.1, "sigma_2": 1.0, "mse_0": 1.0, **values}
+    with pytest.raises(bc.AssumptionError, match=message):
+        bc.bounds[name].iterations(known, 0.1)

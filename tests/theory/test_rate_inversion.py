@@ -100,6 +100,11 @@ def test_refusals() -> None:
         mse.iterations(KNOWN, 0.1, steps=SLOW, mse_w=0.1)
     with pytest.raises(InputError, match="itd has steps of its own; leave out steps="):
         itd.iterations(KNOWN, 0.1, steps=SLOW)
+    for name, sizes in (("stochastic-constant", "eta"), ("stochastic-decreasing", "beta and gamma")):
+        with pytest.raises(
+            InputError, match=rf"has steps of its own; leave out steps=.*; give {sizes} with the constants"
+        ):
+            bounds[name].iterations(KNOWN, 0.1, steps=SLOW)
     with pytest.raises(InputError, match="itd has steps of its own"):
         itd.iterations(KNOWN, 0.1, steps_v=SLOW)
     with pytest.raises(MissingConstantError, match=r"sid-mse needs m_1 .*; give m_1="):

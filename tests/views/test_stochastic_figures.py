@@ -53,6 +53,10 @@ def test_colours_and_dashes_are_those_of_every_figure() -> None:
     assert lines["estimate neumann:20 mse"].get_color() == style_of("neumann").colour
     assert lines["sid-mse"].get_markerfacecolor() == "white"  # estimated
     assert len(set(map(str, STANDING_DASHES.values()))) == 3
+    assert lines["estimate neumann:20 mse"].get_linestyle() == "-"  # only bounds are dashed
+    several = {str(line.get_gid()): line for line in stochastic_figures.errors(ALL["many_methods"]()).axes[0].lines}
+    dashes = [several[f"estimate {method} mse"].get_linestyle() for method in ("sid", "sid:5", "neumann:20")]
+    assert dashes == ["-", "--", "-"]  # two k of one method are told apart
 
 
 def test_a_violated_bound_is_drawn_first_and_at_most_five() -> None:

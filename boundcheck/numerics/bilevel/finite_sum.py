@@ -66,10 +66,10 @@ class FiniteSum:
     @property
     def variance_factor(self) -> float:
         """The variance over minibatches divided by the variance over single examples."""
-        if self.replacement:
-            return 1 / self.batch
         if self.examples == 1:
             return 0.0
+        if self.replacement:
+            return 1 / self.batch
         return (self.examples - self.batch) / (self.batch * (self.examples - 1))
 
     def with_batch(self, batch: int, replacement: bool) -> FiniteSum:

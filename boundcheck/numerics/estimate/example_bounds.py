@@ -72,6 +72,13 @@ class ExampleBounds:
         ends = torch.maximum((1 - eta + eta * self.low).abs(), (1 - eta + eta * self.high).abs())
         return ends + 4e-16 * (1 + eta * (self.low.abs() + self.high.abs()))
 
+    def factor_of_batch(self, eta: float, finite_sum: FiniteSum) -> float:
+        """At least ‖(1 − η)I + η∂₁Φ̂‖ for every minibatch: its eigenvalues are between means of those of examples."""
+        low, high = -of_batch(finite_sum, -self.low), of_batch(finite_sum, self.high)
+        if not self.is_symmetric:
+            return (1 - eta + eta * high) * UP
+        return max(abs(1 - eta + eta * low), abs(1 - eta + eta * high)) + 4e-16 * (1 + eta * (abs(low) + abs(high)))
+
 
 def of_batch(finite_sum: FiniteSum, values: Tensor) -> float:
     """Return an upper bound on the mean of `values` over any minibatch; `values` has one number for each example."""

@@ -20,13 +20,14 @@ LARGER = [2.0**power for power in range(8)]  # factors of the balls that are tri
 
 def largest_distance(
     start: float, steps: StepSchedule, count: int, factors: Callable[[float], Tensor], pushes: Tensor,
-    finite_sum: FiniteSum, size: float, dtype: torch.dtype,
+    finite_sum: FiniteSum, size: float, dtype: torch.dtype, whole: Callable[[float], float] | None = None,
 ) -> float:  # fmt: skip
     """Return the largest r_i, i ≤ count; r_{i+1} is the largest mean of factor_j(η_i)·r_i + η_i·push_j in a minibatch.
 
     A step is the mean of the steps of its examples. So with r_0 ≥ ‖w_0 − w*‖, factor_j(η) ≥ ‖(1 − η)I + η∂₁Φ_j‖ and
     push_j ≥ ‖Φ_j(w*) − w*‖, r_i is at least ‖w_i − w*‖. Each step is larger by `ROUNDINGS` roundings of numbers of this
-    size, for the arithmetic of the solver.
+    size, for the arithmetic of the solver. Where it is less, whole(η_i)·r_i + η_i·push is taken, with the largest mean
+    of push_j: examples that stretch in one direction and shrink in another may contract together.
 
     r_{i+1} is convex in η, and equal to r_i at η = 0. So if a step of size η stays in a ball, all smaller steps stay in
     it. If step sizes do not grow, one step that stays in the ball proves that all later steps do.
@@ -49,6 +50,8 @@ def largest_distance(
         The size of the other numbers in a step, apart from r_i.
     dtype : torch.dtype
         Their precision.
+    whole : callable (eta) -> float, optional
+        At least ‖(1 − η)I + η∂₁Φ̂‖ for every minibatch.
 
     Returns
     -------
@@ -57,10 +60,12 @@ def largest_distance(
     """
     unit = ROUNDINGS * torch.finfo(dtype).eps
     top = float(pushes.max())
-    eta, by = math.nan, pushes
+    most_push = of_batch(finite_sum, pushes)
+    eta, by, by_all = math.nan, pushes, math.inf
 
     def after(r: float, eta: float) -> float:
-        return of_batch(finite_sum, by * r + eta * pushes) * (1 + 1e-15)
+        each = of_batch(finite_sum, by * r + eta * pushes)
+        return (each if whole is None else min(each, by_all * r + eta * most_push)) * (1 + 1e-15)
 
     def rounded(r: float, remaining: int) -> float:
         return r + remaining * unit * (size + r + top)
@@ -68,7 +73,7 @@ def largest_distance(
     r = largest = start
     for i in range(count):
         if (now := steps.at(i)) != eta:
-            eta, by = now, factors(now)
+            eta, by, by_all = now, factors(now), math.inf if whole is None else whole(now)
         falls = steps.switch is None or i >= steps.switch
         remaining = count - i
         if falls and after(largest, eta) <= largest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 
@@ -14,7 +15,7 @@ from boundcheck.numerics.estimate import derived_constants, noise_estimates
 from boundcheck.numerics.estimate.example_bounds import ExampleBounds
 from boundcheck.numerics.estimate.example_source import ExampleSource
 from boundcheck.numerics.estimate.fixed_point_certificate import FixedPoint
-from boundcheck.numerics.estimate.iterate_ball import largest_distance
+from boundcheck.numerics.estimate.iterate_ball import ROUNDINGS, largest_distance
 from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.side import Side
 from boundcheck.step_schedule import StepSchedule
@@ -62,10 +63,14 @@ def ball_of_iterates(
 
     def reach(bounds: ExampleBounds) -> float:
         from_w = away.value * (1 + torch.maximum(bounds.low.abs(), bounds.high.abs()))
-        pushes = bounds.moves + from_w if finite_sum.variance_factor > 0 else from_w
-        return largest_distance(start, steps, t, bounds.factors, pushes, finite_sum, size, problem.dtype)
+        whole = partial(bounds.factor_of_batch, finite_sum=finite_sum)
+        pushes = bounds.moves + from_w
+        return largest_distance(start, steps, t, bounds.factors, pushes, finite_sum, size, problem.dtype, whole)
 
     source = ExampleSource.of(setting)
+    if finite_sum.variance_factor == 0:
+        radius = start + t * ROUNDINGS * torch.finfo(problem.dtype).eps * (size + 2 * start)
+        return _without_noise(setting, source, radius, away)
     at_solution = noise_estimates.measured(setting, 0.0, source.doubt)
     radius = ROOM * reach(at_solution)
     if source.doubt:
@@ -94,3 +99,11 @@ def ball_of_iterates(
         else:  # steps derived from how steep a few examples are would be too large for the others
             of_all = replace(some, low=at_solution.low, high=at_solution.high, moves=at_solution.moves)
     return IterateBall(start, of_all, escape)
+
+
+def _without_noise(setting: Setting, source: ExampleSource, radius: float, away: Constant) -> IterateBall:
+    """Every minibatch is all examples: no step leads away from w* but by rounding, where Φ is a contraction."""
+    proved = source.doubt or source.on(setting.w_star, radius + away.value)
+    if isinstance(proved, str):
+        return IterateBall(radius, noise_estimates.measured(setting, radius, proved), proved)
+    return IterateBall(radius, proved)

@@ -143,7 +143,7 @@ def noise_constants(
     at_w = first_reason(
         finite_sum.doubt, ball.bounds.doubt, "" if away.is_safe else "w* is not known with proof", *doubts
     )
-    doubt = first_reason(at_w, ball.escape)
+    doubt = first_reason(at_w, ball.escape, _no_contraction(finite_sum, constants))
     if doubt:
         constants = Constants({name: _over_ball_unknown(constant, doubt) for name, constant in constants.items()})
     primary = _primary(setting, finite_sum, ball, away, constants, (at_w, doubt))
@@ -155,6 +155,14 @@ def noise_constants(
     ranges = ranges_of_run(problem, finite_sum, ball, constants, doubt, k, steps_v)
     draws = ranges_of_draws(finite_sum, ball, away, constants, doubt)
     return Noise(constants, ball.radius, doubt, ranges.v, ranges.error, draws.noise, draws.spread)
+
+
+def _no_contraction(finite_sum: FiniteSum, constants: Constants) -> str:
+    """Why iterates without noise may leave the ball; empty if they do not, or if there is noise."""
+    q = constants.get("q")
+    if finite_sum.variance_factor > 0 or (q is not None and q.is_safe and q.value < 1):
+        return ""
+    return "it is not proved that Φ is a contraction, so that iterates may leave every ball"
 
 
 def _over_ball_unknown(constant: Constant, why: str) -> Constant:

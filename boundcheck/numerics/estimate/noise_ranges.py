@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 
@@ -46,20 +47,28 @@ def ranges_of_run(
     """Return upper bounds on ‖v‖ and on the error of a hypergradient, for every possible draw."""
     L_E, g_star = constants["L_E"], constants["g_star"]
     pushes = torch.full_like(ball.bounds.high, L_E.value)
-    v = largest_distance(0.0, steps_v, k, ball.bounds.factors, pushes, finite_sum, 0.0, problem.dtype)
+    used, whole = [L_E], partial(ball.bounds.factor_of_batch, finite_sum=finite_sum)
+    if finite_sum.variance_factor == 0 and "q" in constants:  # ∂₁Φ̂ = ∂₁Φ
+        used, whole = [L_E, constants["q"]], partial(_shrinks_by, constants["q"].value)
+    v = largest_distance(0.0, steps_v, k, ball.bounds.factors, pushes, finite_sum, 0.0, problem.dtype, whole)
     how = "‖v_{i+1}‖ ≤ ‖(1 − η)I + η∂₁Φ̂‖‖v_i‖ + ηL_E"
-    largest_v = _worst("largest_v", v, how, doubt, [L_E])
+    largest_v = _worst("largest_v", v, how, doubt, used)
     by_lam = _largest_by_lam(finite_sum, ball.bounds, constants)
-    needed = [L_E, g_star, *(constants[name] for name in ("eta_2", "W") if name in constants)]
+    needed = [*used, g_star, *(constants[name] for name in ("eta_2", "W") if name in constants)]
     if by_lam is not None:
         needed.append(by_lam)
-    missing = "" if by_lam is not None and len(needed) == 5 else "a constant is missing"
+    missing = "" if by_lam is not None and len(needed) == len(used) + 4 else "a constant is missing"
     W, eta_2 = (constants[name].value if name in constants else 0.0 for name in ("W", "eta_2"))
     size = 0.0 if by_lam is None else by_lam.value
     error = eta_2 * ball.radius + size * v + W * g_star.value
     how = "η₂R + sup‖∂₂Φ̂‖·sup‖v‖ + ‖w'‖‖∇₁E(w*)‖"
     largest_error = _worst("largest_error", error * (1 + 1e-12), how, first_reason(doubt, missing), needed)
     return RunRanges(largest_v, largest_error)
+
+
+def _shrinks_by(q: float, eta: float) -> float:
+    """‖(1 − η)I + η∂₁Φ‖."""
+    return (1 - eta + eta * q) * (1 + 1e-15)
 
 
 def ranges_of_draws(

@@ -153,7 +153,8 @@ class _Sheet:
         handles = []
         for curve, mean in rows:
             self.floor |= _floor(axes, curve, mean.quantity, low)
-            handles.append(_estimate(axes, curve, mean, low, high, named=several and len(rows) > 1))
+            name = several and len(rows) > 1
+            handles.append(_estimate(axes, curve, mean, low, high, named=name, dashed=_has_two_k(report, curve)))
         for place, row in enumerate(some):
             shared = quantities == (Measured.DISTANCE,) and len(rows) == 1
             handles.append(_bound(axes, row, place, named=several and not shared))
@@ -185,6 +186,12 @@ class _Sheet:
         return self.figure
 
 
+def _has_two_k(report: StochasticReport, curve: StochasticCurve) -> bool:
+    """Whether another method of the report differs from this one in k only."""
+    names = [method.partition(":")[0] for method in report.curves]
+    return names.count(curve.method.partition(":")[0]) > 1
+
+
 def limits(rows: Sequence[tuple[StochasticCurve, MeanEstimate]], some: Sequence[DrawnBound]) -> tuple[float, float]:
     """Return limits for estimates, upper ends of intervals, bounds, and lower ends that are not far below."""
     values = [mean.value for _, mean in rows]
@@ -214,9 +221,12 @@ def _floor(axes: Axes, curve: StochasticCurve, quantity: Measured, low: float) -
 
 
 def _estimate(
-    axes: Axes, curve: StochasticCurve, mean: MeanEstimate, low: float, high: float, *, named: bool
+    axes: Axes, curve: StochasticCurve, mean: MeanEstimate, low: float, high: float, *, named: bool, dashed: bool
 ) -> Line2D:  # fmt: skip
-    """Draw estimates, and intervals as bars; a bar that ends outside of the panel is cut there."""
+    """Draw estimates, and intervals as bars; a bar that ends outside of the panel is cut there.
+
+    Bounds are dashed, so estimates are solid unless `dashed`, which tells apart the estimates of two k.
+    """
     colour, marker, finite = style_of(curve.method).colour, MARKERS[mean.quantity], np.isfinite(mean.value)
     ends = [np.where(np.isfinite(x), x, other) for x, other in ((mean.lower, 0.0), (mean.upper, canvas.HUGE))]
     below, above = (np.clip(x, low / 2, high * 2) for x in ends)
@@ -233,7 +243,7 @@ def _estimate(
     )
     label = f"{style_of(curve.method).label}: {label}" if named else label
     style: dict[str, Any] = {"lw": 1.5, "ms": 3.2, "marker": marker, "color": colour, "label": label}
-    style["ls"] = style_of(curve.method).dashes
+    style["ls"] = style_of(curve.method).dashes if dashed else "-"
     if not mean.proved:
         style |= {"mfc": "white"}
     (line,) = axes.plot(curve.t, value, gid=f"estimate {curve.method} {mean.quantity.value}", **style)

@@ -97,10 +97,10 @@ def theory() -> list[Row]:
 
 
 def _groups(bound: Bound) -> tuple[str, ...]:
-    if bound.kind is not BoundKind.A_PRIORI:
-        return (SPECTRUM if bound.kind is BoundKind.FROM_SPECTRUM else FROM_A_RUN,)
     if bound.stochastic:
         return (MEANS,)
+    if bound.kind is not BoundKind.A_PRIORI:
+        return (SPECTRUM if bound.kind is BoundKind.FROM_SPECTRUM else FROM_A_RUN,)
     if bound.bounds != error:
         return (DERIVATIVES,)
     return tuple(m for m in bound.methods if m != "exact" or bound.methods == ("exact",)) or (ANALYTIC,)

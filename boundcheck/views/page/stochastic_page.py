@@ -19,6 +19,7 @@ from boundcheck.errors import InputError
 from boundcheck.number_text import number, upward
 from boundcheck.report import stochastic_words as words
 from boundcheck.report.stochastic_report import StochasticReport
+from boundcheck.report.stochastic_verdict_words import verdict_sentence
 from boundcheck.report.verdict import Verdict
 from boundcheck.side import in_words, standing
 from boundcheck.theory.symbols import QUANTITIES
@@ -58,7 +59,7 @@ def html(report: StochasticReport) -> str:
         "subtitle": escape(f"{facts}. {words.how_it_ran(report)}."),
         "glossary": stochastic_glossary.as_html(),
         "tone": "bad" if report.verdict.is_violation else "good" if report.verdict in GOOD else "doubt",
-        "verdict": escape(f"{words.verdict_sentence(report)}."),
+        "verdict": escape(f"{verdict_sentence(report)}."),
         "sentences": _paragraphs(_sentences(report)),
         "measured": escape(f"At the last point of each method. {words.intervals_sentence(report)}"),
         "quantities": _quantities(report),

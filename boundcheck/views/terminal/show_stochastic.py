@@ -15,6 +15,7 @@ from boundcheck.report import stochastic_words as words
 from boundcheck.report.stochastic_curve import MeanEstimate, Measured, StochasticCurve
 from boundcheck.report.stochastic_report import StochasticReport
 from boundcheck.report.stochastic_summary import error_parts
+from boundcheck.report.stochastic_verdict_words import verdict_sentence
 from boundcheck.side import in_words, standing
 from boundcheck.views.terminal import not_proved
 from boundcheck.views.terminal.console import Screen
@@ -56,7 +57,7 @@ def show(report: StochasticReport, verbose: bool = False, source: str = "", *, c
 def _answer(console: Console, report: StochasticReport) -> None:
     name, _, rest = words.title(report).partition(": ")
     console.print(Text.assemble((name, "bold"), f"  {rest}"))
-    console.print(Text(f"{words.verdict_sentence(report)}.", style=STYLES[report.verdict]))
+    console.print(Text(f"{verdict_sentence(report)}.", style=STYLES[report.verdict]))
     for i, method in enumerate(list(report.curves)[:FEW]):
         console.print(Text(words.measured_sentence(report, method, shares=i == 0)))
     console.print(Text(f"{words.how_it_ran(report)}. {words.intervals_sentence(report)}", style="dim"))

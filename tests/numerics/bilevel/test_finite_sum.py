@@ -284,3 +284,7 @@ def test_variance_factor(batch: int, replacement: bool) -> None:
     assert float(means.var(correction=0)) == pytest.approx(
         factor * float(values.var(correction=0)), rel=1e-10, abs=1e-15
     )
+
+
+def test_one_example_has_no_noise() -> None:
+    assert sums(2, True, 1).variance_factor == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 
 import pytest
 import torch
@@ -241,6 +242,29 @@ def test_the_largest_distance_is_that_of_every_step(steps):
             most = max(most, r)
         assert most * (1 - 1e-14) <= value <= 1.2 * most
     assert largest_distance(1.0, StepSchedule.constant(1.0), 400, factors, pushes, sums, 1.0, D) == float("inf")
+
+
+def test_a_minibatch_contracts_though_its_examples_do_not():
+    """Full steps on single examples lead away from w*, and those on all examples do not: there is no noise at all."""
+    some, every = (noisy.problem("ridge", batch=batch, replacement=False) for batch in (1, noisy.EXAMPLES))
+    assert "so large" in noise_of(some, eta=1.0, t=200).doubt
+    noise = noise_of(every, eta=1.0, t=200)
+    assert noise.doubt == ""
+    assert noise.radius == pytest.approx(noise.constants["r_0"].value, rel=1e-6)
+    assert noise.largest_error.side is Side.UPPER
+
+
+def test_the_factor_of_a_minibatch_is_the_largest_of_all():
+    low, high = torch.tensor([[-3.0, 0.2, -1.5, -0.4], [0.9, 0.95, -1.0, 0.7]], dtype=D)
+    sums, none = FiniteSum(4, 2, False, lambda w, ready, index: w), torch.zeros(4, dtype=D)
+    bounds = ExampleBounds(none, low, high, True, none, 0.0, 0.0, 0.0, 0.0, "", "")
+    for eta in (0.3, 1.0):
+        means = (ends[list(pair)].mean() for ends in (low, high) for pair in combinations(range(4), 2))
+        worst = max(abs(1 - eta + eta * float(mean)) for mean in means)
+        assert worst <= bounds.factor_of_batch(eta, sums) <= worst * (1 + 1e-12)
+        steeper = replace(bounds, high=high.abs(), low=-high.abs(), is_symmetric=False)
+        largest = 1 - eta + eta * float(high.abs().topk(2).values.mean())
+        assert largest <= steeper.factor_of_batch(eta, sums) <= largest * (1 + 1e-12)
 
 
 def test_estimates_are_below_what_is_proved():
