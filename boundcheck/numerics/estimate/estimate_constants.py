@@ -36,6 +36,7 @@ from boundcheck.numerics.estimate.program_at_point import AtPoint
 from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.numerics.estimate.smaller_balls import with_smaller_balls
 from boundcheck.numerics.estimate.why_not_proved import WhyNot
+from boundcheck.numerics.program.enclosure.kept_norms import norms_kept
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 from boundcheck.progress import Progress, no_progress
 from boundcheck.side import Side, estimate_side
@@ -131,6 +132,7 @@ def estimate_constants(
     return every[ball]
 
 
+@norms_kept()
 def on_balls(
     problem: Problem,
     solution: ReferenceSolution,

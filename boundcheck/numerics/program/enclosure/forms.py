@@ -32,6 +32,7 @@ from boundcheck.numerics.program.cholesky_certificate import (
 )
 from boundcheck.numerics.program.enclosure.flattenings import formed_tensor, least_norm_of_flattenings
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, euclidean, total
+from boundcheck.numerics.program.enclosure.kept_norms import Numbers, kept
 from boundcheck.numerics.program.rounding_rules.ball import gamma
 
 MOST_BLOCKS = 2_000  # of which a matrix N is formed
@@ -73,6 +74,14 @@ class Trilinear:
 def trilinear_norm(parts: Iterable[Trilinear]) -> float:
     """At least the norm of the sum of the parts, sup over unit x, y and z."""
     parts = list(parts)
+    return kept("trilinear", _numbers(parts), lambda: _trilinear_norm(parts))
+
+
+def _numbers(parts: Sequence[Trilinear]) -> Numbers:
+    return tuple(number for part in parts for number in (part.c.lo, part.c.hi, *part.factors, part.slack))
+
+
+def _trilinear_norm(parts: list[Trilinear]) -> float:
     slack = math.fsum(part.slack for part in parts) * UP
     if not math.isfinite(slack) or not all(bool(part.c.size.isfinite().all()) for part in parts):
         return math.inf
@@ -112,6 +121,10 @@ def sizes_of_terms(part: Trilinear, c: Tensor | None = None) -> Tensor:
 
 def _paired(c: Tensor, part: Trilinear) -> float:
     """By the least of the ways to pair the three factors."""
+    return kept("paired", (c, *part.factors), lambda: _least_pairing(c, part))
+
+
+def _least_pairing(c: Tensor, part: Trilinear) -> float:
     c = c.abs()
     used = c != 0
     if not bool(used.any()):
@@ -222,6 +235,10 @@ class Middle:
 
 def middle_of(parts: Sequence[Trilinear], most: int) -> Middle | None:
     """The parts as one tensor of at most `most` entries and a rest; None where it would be larger or is not finite."""
+    return kept(f"middle up to {most}", _numbers(parts), lambda: _middle_of(parts, most))
+
+
+def _middle_of(parts: Sequence[Trilinear], most: int) -> Middle | None:
     single = [part for part in parts if part.single]
     if not single or math.prod(single[0].lengths) > most:
         return None

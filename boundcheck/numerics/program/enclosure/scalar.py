@@ -47,6 +47,8 @@ class Derivatives:
         order = values_before(self.output)
         self.adjoints: dict[int, Interval] = {id(self.output): point(torch.ones(self.output.shape))}
         self.values = order
+        self._curvatures: dict[Pair, list[Curvature]] = {}  # what was asked for
+        self._thirds: dict[tuple[str, str, str], list[Trilinear]] = {}
         self._cut: dict[int, Interval] = {}  # what operations that bend pass on to values that are affine in w
         with torch.no_grad():
             for value in reversed(order):
@@ -72,12 +74,14 @@ class Derivatives:
     def curvature(self, pair: Pair) -> list[Curvature]:
         """The parts of D²f by two inputs."""
         self.enclosures.require(*pair)
-        return [
-            part
-            for value, adjoint in self._bent()
-            if value.rule is not None
-            for part in value.rule.curvature(adjoint, pair)
-        ]
+        if pair not in self._curvatures:
+            self._curvatures[pair] = [
+                part
+                for value, adjoint in self._bent()
+                if value.rule is not None
+                for part in value.rule.curvature(adjoint, pair)
+            ]
+        return self._curvatures[pair]
 
     @cached_property
     def ends(self) -> tuple[float, float]:
@@ -99,12 +103,14 @@ class Derivatives:
     def third(self, slots: tuple[str, str, str]) -> list[Trilinear]:
         """The parts of D³f by three inputs."""
         self.enclosures.require(*slots)
-        return [
-            part
-            for value, adjoint in self._bent()
-            if value.rule is not None
-            for part in value.rule.third(adjoint, slots)
-        ]
+        if slots not in self._thirds:
+            self._thirds[slots] = [
+                part
+                for value, adjoint in self._bent()
+                if value.rule is not None
+                for part in value.rule.third(adjoint, slots)
+            ]
+        return self._thirds[slots]
 
     @torch.no_grad()
     def gradient_norm(self) -> float:
