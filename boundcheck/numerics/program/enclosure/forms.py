@@ -31,6 +31,7 @@ from boundcheck.numerics.program.cholesky_certificate import (
     spectral_norm,
 )
 from boundcheck.numerics.program.enclosure.flattenings import formed_tensor, least_norm_of_flattenings
+from boundcheck.numerics.program.enclosure.flattenings_by_factors import least_norm_by_factors
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, euclidean, total
 from boundcheck.numerics.program.enclosure.kept_norms import Numbers, kept
 from boundcheck.numerics.program.rounding_rules.ball import gamma
@@ -217,6 +218,10 @@ def _hadamard(Y: Factor, Z: Factor) -> float:
 def _as_one_tensor(parts: Sequence[Trilinear]) -> float:
     """The least norm of the three flattenings of the sum of the middles."""
     pairs = [(part.c.mid, part.factors) for part in parts]
+    size = math.fsum(total(sizes_of_terms(part)) for part in parts) * UP
+    by_factors = least_norm_by_factors(pairs, parts[0].lengths, size)
+    if by_factors is not None:
+        return by_factors
     return least_norm_of_flattenings(pairs, parts[0].lengths) + _rounding_of_tensor(parts)
 
 
