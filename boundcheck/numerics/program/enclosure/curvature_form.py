@@ -54,10 +54,27 @@ def norm_of(parts: Sequence[Curvature], limit: float = math.inf) -> float:
 
 def ends_of(parts: Sequence[Curvature]) -> tuple[float, float]:
     """At most the smallest and at least the largest eigenvalue of D²f by one input."""
+    return smallest_of(parts), largest_of(parts)
+
+
+def smallest_of(parts: Sequence[Curvature]) -> float:
+    """At most the smallest eigenvalue of D²f by one input."""
     if not parts:
-        return 0.0, 0.0
-    whole = weighted_sum(parts)
-    return -largest_eigenvalue(-whole.lo) - whole.slack, largest_eigenvalue(whole.up) + whole.slack
+        return 0.0
+    whole = _whole(parts)
+    return -largest_eigenvalue(-whole.lo) - whole.slack
+
+
+def largest_of(parts: Sequence[Curvature]) -> float:
+    """At least the largest eigenvalue of D²f by one input."""
+    if not parts:
+        return 0.0
+    whole = _whole(parts)
+    return largest_eigenvalue(whole.up) + whole.slack
+
+
+def _whole(parts: Sequence[Curvature]) -> Curvature:
+    return parts[0] if len(parts) == 1 else weighted_sum(parts)
 
 
 def weighted_sum(parts: Sequence[Curvature], weights: Sequence[float] | None = None) -> Curvature:
