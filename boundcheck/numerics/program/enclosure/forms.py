@@ -75,28 +75,29 @@ class Trilinear:
 def trilinear_norm(parts: Iterable[Trilinear]) -> float:
     """At least the norm of the sum of the parts, sup over unit x, y and z."""
     parts = list(parts)
-    return kept("trilinear", _numbers(parts), lambda: _trilinear_norm(parts))
-
-
-def _numbers(parts: Sequence[Trilinear]) -> Numbers:
-    return tuple(number for part in parts for number in (part.c.lo, part.c.hi, *part.factors, part.slack))
-
-
-def _trilinear_norm(parts: list[Trilinear]) -> float:
     slack = math.fsum(part.slack for part in parts) * UP
     if not math.isfinite(slack) or not all(bool(part.c.size.isfinite().all()) for part in parts):
         return math.inf
+    parts = [part for part in parts if len(part.c.lo)]
+    return kept("trilinear", _numbers(parts), lambda: _without_slack(parts)) + slack
+
+
+def _numbers(parts: Sequence[Trilinear]) -> Numbers:
+    """All but the slacks."""
+    return tuple(number for part in parts for number in (part.c.lo, part.c.hi, *part.factors))
+
+
+def _without_slack(parts: list[Trilinear]) -> float:
     parts, small = _split(parts)
-    slack += small
     paired = math.fsum(_paired(part.c.size, part) for part in parts)
     single = [part for part in parts if part.single]
     if not single or math.prod(single[0].lengths) > MOST_ENTRIES:
-        return paired * UP + slack
+        return paired * UP + small
     rest = math.fsum(_paired(part.c.size, part) for part in parts if not part.single)
     rest += math.fsum(_paired(part.c.rad, part) for part in single)
     if rest >= WORTH * paired or paired <= _of_one_entry(single) / WORTH:  # then the tensor would gain next to nothing
-        return paired * UP + slack
-    return min(paired, _as_one_tensor(single) + rest) * UP + slack
+        return paired * UP + small
+    return min(paired, _as_one_tensor(single) + rest) * UP + small
 
 
 def _split(parts: list[Trilinear]) -> tuple[list[Trilinear], float]:
@@ -240,7 +241,10 @@ class Middle:
 
 def middle_of(parts: Sequence[Trilinear], most: int) -> Middle | None:
     """The parts as one tensor of at most `most` entries and a rest; None where it would be larger or is not finite."""
-    return kept(f"middle up to {most}", _numbers(parts), lambda: _middle_of(parts, most))
+    slack, formed = math.fsum(part.slack for part in parts), [part for part in parts if len(part.c.lo)]
+    middle = kept(f"middle of at most {most}", _numbers(formed), lambda: _middle_of(formed, most))
+    off = math.inf if middle is None else (middle.off + slack) * UP
+    return None if middle is None or not math.isfinite(off) else Middle(middle.tensor, off)
 
 
 def _middle_of(parts: Sequence[Trilinear], most: int) -> Middle | None:
@@ -250,7 +254,7 @@ def _middle_of(parts: Sequence[Trilinear], most: int) -> Middle | None:
     if not all(math.isfinite(float(part.c.size.sum())) for part in single):
         return None
     tensor = formed_tensor([(part.c.mid, part.factors) for part in single], single[0].lengths)
-    off = _rounding_of_tensor(single) + math.fsum(part.slack for part in parts)
+    off = _rounding_of_tensor(single)
     off += math.fsum(_paired(part.c.rad if part.single else part.c.size, part) for part in parts)
     return Middle(tensor, off * UP) if math.isfinite(off) and bool(tensor.isfinite().all()) else None
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-MOST_NUMBERS = 20_000_000  # in all that is kept, beside what was asked last
+MOST_NUMBERS = 8_000_000  # in all that is kept, beside what was asked last
 Numbers = tuple[Tensor | float | None, ...]
 Result = TypeVar("Result")
 
