@@ -5,7 +5,7 @@ A result is used again only where every number is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -14,31 +14,37 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-MOST_NUMBERS = 8_000_000  # in all that is kept, beside what was asked last
+MOST_NUMBERS = 8_000_000  # in all that is kept
 Numbers = tuple[Tensor | float | None, ...]
 Result = TypeVar("Result")
 
 
 @dataclass(eq=False)
 class _Kept:
-    """Results, with the numbers that they follow from."""
+    """Results, with the numbers that they follow from; those that were used last are at the end."""
 
     results: dict[tuple[object, ...], tuple[Numbers, Any]] = field(default_factory=dict)
-    count: int = 0
 
     def result(self, name: str, numbers: Numbers, compute: Callable[[], Result]) -> Result:
         key = (name, *map(_outline, numbers))
-        known = self.results.get(key)
-        if known is not None and all(map(_same, known[0], numbers)):
-            before: Result = known[1]
-            return before
-        value = compute()
-        if self.count > MOST_NUMBERS:
-            self.results.clear()
-            self.count = 0
-        self.results[key] = numbers, value
-        self.count += sum(x.numel() for x in (*numbers, value) if isinstance(x, Tensor))
+        known = self.results.pop(key, None)
+        if known is None or not all(map(_same, known[0], numbers)):
+            known = numbers, compute()
+            self._make_room(numbers)
+        self.results[key] = known
+        value: Result = known[1]
         return value
+
+    def _make_room(self, numbers: Numbers) -> None:
+        """Drop what was used longest ago, while there are too many numbers."""
+        while self.results and _count([numbers, *(known for known, _ in self.results.values())]) > MOST_NUMBERS:
+            del self.results[next(iter(self.results))]
+
+
+def _count(kept: Iterable[Numbers]) -> int:
+    """How many numbers there are, those of a tensor that is in several counted once."""
+    tensors = {id(x): x for numbers in kept for x in numbers if isinstance(x, Tensor)}
+    return sum(x.numel() for x in tensors.values())
 
 
 _KEPT: ContextVar[_Kept | None] = ContextVar("kept results", default=None)
