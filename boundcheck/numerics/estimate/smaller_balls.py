@@ -106,7 +106,8 @@ def with_smaller_balls(
     asked_at_once(widths[-1])
     tables: dict[str, list[tuple[float, float]]] = {name: [] for name in known}
     reached: list[float] = []
-    for width in _falling([*_with_between(widths), *fine]) if step is not None and cheap else widths:
+    between = _with_between(widths) if step is not None and cheap and not slow else widths
+    for width in _falling([*between, *fine]):
         if _close(last, smallest):
             break
         reached.append(width)

@@ -11,6 +11,7 @@ from torch import Tensor
 from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma, largest_eigenvalue, spectral_norm
 from boundcheck.numerics.program.enclosure.farthest import farthest
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
+from boundcheck.numerics.program.enclosure.kept_norms import kept
 
 MOST_ENTRIES = 2_000_000  # of a tensor for which it is worth the time
 MOST_COLUMNS = 600  # of which the inner products are formed
@@ -30,13 +31,13 @@ def affine_norm(C: Tensor, T: Tensor, radius: float) -> float:
       ‖Cz‖ + radius·‖Tz‖_F is at most (1 + x)^½(radius²‖Tz‖²_F + ‖Cz‖²/x)^½, and the two need not be large for one z.
     """
     k, d, n = T.shape
-    flat = T.reshape(k, -1)
-    of_T = min(spectral_norm(flat), spectral_norm(T.reshape(-1, n)))
+    flat, columns = T.reshape(k, -1), T.reshape(-1, n)
+    of_T = kept("lesser flattening", (T,), lambda: min(spectral_norm(flat), spectral_norm(columns)))
     best = min((spectral_norm(C) + radius * of_T) * UP, farthest(flat.T, C.reshape(-1), radius))
     if not 0 < n <= MOST_COLUMNS or not math.isfinite(best):
         return best
-    columns = T.reshape(-1, n)
-    of_tensor, of_C = radius**2 * (columns.T @ columns), C.T @ C
+    of_tensor = radius**2 * kept("inner products of columns", (T,), lambda: columns.T @ columns)
+    of_C = C.T @ C
     lost_tensor = gamma(k * d + 8) * (radius * frobenius(columns)) ** 2
     lost_C = gamma(d + 8) * frobenius(C) ** 2
 
