@@ -8,16 +8,15 @@ program also gives how much closer to w* every point of a ball comes, which is l
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache, partial
-
-from torch import Tensor
 
 from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
-from boundcheck.numerics.estimate import derived_constants, directional_constants
+from boundcheck.numerics.estimate import derived_constants
 from boundcheck.numerics.estimate.anchor import Anchor
 from boundcheck.numerics.estimate.calm_hessian import NEAR
+from boundcheck.numerics.estimate.directional_balls import directional_balls, falling
 from boundcheck.numerics.estimate.mean_contraction import NearbyStep, OnBall, towards
 from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.setting import Setting
@@ -25,7 +24,6 @@ from boundcheck.numerics.estimate.step_constant import step_rounding
 from boundcheck.numerics.program.enclosure.curvature_form import ends_of, weighted_sum
 from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
 from boundcheck.numerics.program.enclosure.value import W
-from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.side import Side, direction
 
 SHRINKING = ("q", "nu_1", "nu_2", "eta_1", "eta_2", "mu_inv", "kappa")
@@ -92,11 +90,11 @@ def with_smaller_balls(
         return {name: _better(name, value, on_ball.get(name)) for name, value in before.items()}
 
     near = [width for width in fine if width <= radius * NARROW][::SPARSER]
-    directional = _directional(setting, constants, with_step, off) if cheap else None
+    directional = directional_balls(setting, constants, with_step, off) if cheap else None
 
     def asked_at_once(width: float) -> None:
         """What else is asked about a ball, while its bounds are at hand."""
-        if hessians is not None:
+        if hessians is not None and "q" in known:
             hessians(width)
         if directional is not None and (width in widths[::2] or width in near):
             directional.enclose(width)
@@ -107,7 +105,7 @@ def with_smaller_balls(
     tables: dict[str, list[tuple[float, float]]] = {name: [] for name in known}
     reached: list[float] = []
     between = _with_between(widths) if step is not None and cheap and not slow else widths
-    for width in _falling([*between, *fine]):
+    for width in falling([*between, *fine]):
         if _close(last, smallest):
             break
         reached.append(width)
@@ -117,7 +115,7 @@ def with_smaller_balls(
             tables[name].append((width, value))
     with_tables = {name: replace(c, on_smaller=_shortened(c, tables[name])) for name, c in known.items()}
     if hessians is not None and step is not None and "q" in with_tables:
-        factors = towards([hessians(width) for width in _falling([radius * FITS, *reached, widths[-1]])], step)
+        factors = towards([hessians(width) for width in falling([radius * FITS, *reached, widths[-1]])], step)
         with_tables["q"] = replace(
             with_tables["q"], towards=tuple(pair for pair in factors if pair[1] < with_tables["q"].value)
         )
@@ -156,52 +154,6 @@ def _of_hessian(ball: OnBall, step: NearbyStep, constants: Constants) -> dict[st
         if old is None or not old.is_safe or _better(constant.name, old.value, constant) != old.value:
             on_ball[constant.name] = constant
     return _with_inverse(on_ball)
-
-
-@dataclass(frozen=True, eq=False)
-class _Directional:
-    """χ and ω on balls around w*, each of which is enclosed once."""
-
-    proof: ProgramProof
-    w: Tensor
-    off: float
-    balls: dict[float, directional_constants.OnBall | None] = field(default_factory=dict)
-
-    def enclose(self, width: float) -> directional_constants.OnBall | None:
-        if width not in self.balls:
-            wider = (width + self.off) * derived_constants.ROUNDED_UP
-            try:
-                self.balls[width] = directional_constants.OnBall.of(self.proof, self.w, width, wider)
-            except Declined:
-                self.balls[width] = None
-        return self.balls[width]
-
-    def constants(self, radii: Sequence[float], asked: Sequence[float]) -> list[Constant]:
-        """On the first of some balls and on those asked for; none where a program cannot be enclosed."""
-        balls = [self.enclose(width) for width in _falling(radii)]
-        enclosed = [ball for ball in balls if ball is not None]
-        try:
-            some = enclosed if len(enclosed) == len(balls) else []
-            return directional_constants.constants_of(self.proof, self.w, self.off, some, asked)
-        except Declined:
-            return []
-
-
-def _directional(
-    setting: Setting, constants: Constants, with_step: Callable[[], ProgramProof | None], off: float
-) -> _Directional | None:
-    """χ and ω, if α does not depend on λ."""
-    slope, r_0 = constants.get("grad_alpha"), constants.get("r_0")
-    frozen = setting.problem.frozen_step or (slope is not None and slope.value == 0 and slope.side is Side.EXACT)
-    probable = r_0 is None or r_0.side is Side.HIGH_PROBABILITY  # is it known where w* is only with some probability?
-    if not frozen or "alpha" not in constants or setting.problem.inner_at is None or probable:
-        return None
-    proof = setting.program if setting.program.has_loss else with_step()
-    return None if proof is None else _Directional(proof, setting.w_star, off)
-
-
-def _falling(radii: Sequence[float]) -> list[float]:
-    return sorted(set(radii), reverse=True)
 
 
 def _with_between(widths: Sequence[float]) -> Iterator[float]:
