@@ -17,6 +17,7 @@ from boundcheck.methods import Method
 from boundcheck.numerics.bilevel.derivatives import rows, used
 from boundcheck.numerics.bilevel.prepared import Leaves, Prepared
 from boundcheck.numerics.bilevel.problem import Problem
+from boundcheck.numerics.bilevel.quick.quick_problem import quick
 from boundcheck.numerics.curves import batch as batches
 from boundcheck.numerics.curves.batch import Batch
 from boundcheck.numerics.curves.eigenbasis import Spectrum
@@ -40,6 +41,7 @@ def foresee(
     spectral_methods = [m for m in methods if m.name in METHODS]
     if not spectral_methods or not ts.size:
         return {}
+    problem = quick(problem)
     none = batches.run(problem, Prepared(problem, problem.lam[None]), 0, constant=True)
     if none.spectrum is None:
         return {}

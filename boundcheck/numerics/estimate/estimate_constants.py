@@ -37,6 +37,7 @@ from boundcheck.numerics.estimate.program_at_point import AtPoint
 from boundcheck.numerics.estimate.setting import Setting
 from boundcheck.numerics.estimate.smaller_balls import with_smaller_balls
 from boundcheck.numerics.estimate.why_not_proved import WhyNot
+from boundcheck.numerics.program.enclosure.kept_norms import norms_kept
 from boundcheck.numerics.solvers.reference import ReferenceSolution, reference
 from boundcheck.progress import Progress, no_progress
 from boundcheck.side import Side, estimate_side
@@ -133,6 +134,7 @@ def estimate_constants(
     return by_ball[ball]
 
 
+@norms_kept()
 def on_balls(
     problem: Problem,
     solution: ReferenceSolution,

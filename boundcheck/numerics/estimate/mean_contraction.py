@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from boundcheck.numerics.program.enclosure.curvature_form import Curvature, ends_of, weighted_sum
+from boundcheck.numerics.program.enclosure.curvature_form import Curvature, largest_of, smallest_of, weighted_sum
 from boundcheck.numerics.program.enclosure.intervals import UP
 
 Table = tuple[tuple[float, float], ...]
@@ -61,19 +61,31 @@ def towards(balls: Sequence[OnBall], step: NearbyStep) -> Table:
         Pairs of a radius and a factor. The factors do not increase.
     """
     table: list[tuple[float, float]] = []
-    for number, ball in enumerate(balls):
-        factor = step.slope(*ends_of([_mean(balls[number:])]))
+    widest = math.inf  # the largest eigenvalue of the mean on the widest ball, and so on those inside
+    for radius, mean in _means(balls):
+        smallest = smallest_of([mean])
+        if step.alpha * widest - 1 > 1 - step.alpha * smallest:
+            widest = min(widest, largest_of([mean]))
+        factor = step.slope(smallest, widest)
         if math.isfinite(factor):
-            table.append((ball.radius, min(factor, table[-1][1]) if table else factor))
+            table.append((radius, min(factor, table[-1][1]) if table else factor))
     return tuple(table)
 
 
-def _mean(balls: Sequence[OnBall]) -> Curvature:
-    """The mean of ∇²₁ℓ between w* and any point of the first of these balls.
+def _means(balls: Sequence[OnBall]) -> list[tuple[float, Curvature]]:
+    """For each radius the mean of ∇²₁ℓ between w* and any point of its ball.
 
     The fraction τ of the segment next to w* is in every ball whose radius is at least τ times that of the first.
     """
-    return weighted_sum([ball.hessian for ball in balls], shares_of([ball.radius for ball in balls]))
+    means: list[tuple[float, Curvature]] = []
+    whole: Curvature | None = None  # times the radius
+    for number in reversed(range(len(balls))):
+        ball = balls[number]
+        gap = ball.radius - (balls[number + 1].radius if whole is not None else 0.0)
+        parts = [ball.hessian] if whole is None else [ball.hessian, whole]
+        whole = weighted_sum(parts, [gap, 1.0][: len(parts)])
+        means.append((ball.radius, weighted_sum([whole], [1 / ball.radius])))
+    return means[::-1]
 
 
 def shares_of(radii: Sequence[float]) -> list[float]:

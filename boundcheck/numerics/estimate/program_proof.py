@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate.anchor import Anchor
 from boundcheck.numerics.estimate.calm_hessian import calm_hessian
 from boundcheck.numerics.estimate.effort import Spend
+from boundcheck.numerics.estimate.last_ball import LastBall, enclosures_of
 from boundcheck.numerics.estimate.mean_contraction import NearbyStep
 from boundcheck.numerics.estimate.recorded_functions import AtPoints, Shared, functions, has_changed, recorded_functions
 from boundcheck.numerics.estimate.separable_bounds import SeparableBounds
@@ -50,6 +52,7 @@ class ProgramProof:
     declined: dict[str, str]
     spend: Spend = DEFAULT_SPEND
     shared: Shared = field(default_factory=Shared)
+    last: LastBall = field(default_factory=LastBall)
     _at: AtPoints = field(default_factory=dict, init=False)
     _of_lam: dict[str, OfLam] = field(default_factory=dict, init=False)  # by level, parts that all balls share
     _near: dict[float, tuple[Tensor, ScalarBounds]] = field(default_factory=dict, init=False)  # around w*, by radius
@@ -89,6 +92,10 @@ class ProgramProof:
             raise Declined(self.declined[level])
         if radius == 0:
             return self._at_point(level, program, centre)
+        lam, ball = self.problem.lam, partial(self._over_ball, level, program, centre, radius)
+        return self.last.bounds(program, lam, centre, radius, ball)
+
+    def _over_ball(self, level: str, program: Program, centre: Tensor, radius: float) -> ScalarBounds | MapBounds:
         lam, with_lam = self.problem.lam, self.problem.n <= MOST_LAM
         of_lam = self._of_lam.setdefault(level, {})
         if level == "lower" and not self.has_loss:
@@ -123,8 +130,7 @@ class ProgramProof:
         kind = MapBounds if level == "lower" and not self.has_loss else ScalarBounds
         of_lam = self._of_lam.setdefault(level, {})
         bounds = kind(program, centre, lam, 0.0, with_lam=with_lam, of_lam=of_lam)
-        enclosures = bounds.over if isinstance(bounds, MapBounds) else bounds.over.enclosures
-        kept = (self.shared.at if enclosures.numbers <= MOST_SHARED else self._at).setdefault(level, [])
+        kept = (self.shared.at if enclosures_of(bounds).numbers <= MOST_SHARED else self._at).setdefault(level, [])
         kept.append((centre.detach().clone(), bounds))
         del kept[:-KEPT]
         return bounds

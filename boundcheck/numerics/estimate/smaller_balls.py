@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from boundcheck.constants import Constant, Constants, Provenance
 from boundcheck.numerics.bilevel.closed_forms import ClosedForms, Region
-from boundcheck.numerics.estimate import derived_constants, directional_constants
+from boundcheck.numerics.estimate import derived_constants
 from boundcheck.numerics.estimate.anchor import Anchor
 from boundcheck.numerics.estimate.calm_hessian import NEAR
+from boundcheck.numerics.estimate.directional_balls import directional_balls, falling
 from boundcheck.numerics.estimate.mean_contraction import NearbyStep, OnBall, towards
 from boundcheck.numerics.estimate.program_proof import ProgramProof
 from boundcheck.numerics.estimate.setting import Setting
@@ -24,7 +25,6 @@ from boundcheck.numerics.estimate.step_constant import step_rounding
 from boundcheck.numerics.program.enclosure.curvature_form import ends_of, weighted_sum
 from boundcheck.numerics.program.enclosure.scalar import ScalarBounds
 from boundcheck.numerics.program.enclosure.value import W
-from boundcheck.numerics.program.recorded_program import Declined
 from boundcheck.side import Side, direction
 
 SHRINKING = ("q", "nu_1", "nu_2", "eta_1", "eta_2", "mu_inv", "kappa")
@@ -65,7 +65,8 @@ def with_smaller_balls(
     Constants
         The same names, values and sides.
     """
-    program = _program(setting, closed, constants)
+    with_step = cache(partial(_with_step, setting, constants))
+    program = _program(setting, closed, constants, with_step)
     known = {name: constants[name] for name in SHRINKING if name in constants and constants[name].is_safe}
     widths = [width for n in range(1, BALLS + 1) if (width := radius * 2.0**-n) > NEAR * off]
     if (closed is None and program is None) or not widths:
@@ -89,28 +90,40 @@ def with_smaller_balls(
             on_ball = _of_hessian(hessians(width), step, constants)
         return {name: _better(name, value, on_ball.get(name)) for name, value in before.items()}
 
+    near = [width for width in fine if width <= radius * NARROW][::SPARSER]
+    directional = directional_balls(setting, constants, with_step, off) if cheap else None
+
+    def asked_at_once(width: float) -> None:
+        """What else is asked about a ball, while its bounds are at hand."""
+        if hessians is not None and "q" in known:
+            hessians(width)
+        if directional is not None and (width in widths[::2] or width in near):
+            directional.enclose(width)
+
     last = {name: constant.value for name, constant in known.items()}
     smallest = values(widths[-1], last)
+    asked_at_once(widths[-1])
     tables: dict[str, list[tuple[float, float]]] = {name: [] for name in known}
     reached: list[float] = []
-    for width in _falling([*_with_between(widths), *fine]) if step is not None and cheap else widths:
+    between = _with_between(widths) if step is not None and cheap and not slow else widths
+    for width in falling([*between, *fine]):
         if _close(last, smallest):
             break
         reached.append(width)
         last = _best(last, smallest) if width == widths[-1] else values(width, last)
+        asked_at_once(width)
         for name, value in last.items():
             tables[name].append((width, value))
     with_tables = {name: replace(c, on_smaller=_shortened(c, tables[name])) for name, c in known.items()}
     if hessians is not None and step is not None and "q" in with_tables:
-        factors = towards([hessians(width) for width in _falling([radius * FITS, *reached, widths[-1]])], step)
+        factors = towards([hessians(width) for width in falling([radius * FITS, *reached, widths[-1]])], step)
         with_tables["q"] = replace(
             with_tables["q"], towards=tuple(pair for pair in factors if pair[1] < with_tables["q"].value)
         )
-    near = [width for width in fine if width <= radius * NARROW][::SPARSER]
-    asked = [width for width in reached if width in widths[::2] or width in near]
-    if cheap:
-        directional = _directional(setting, constants, [radius * FITS, *near, *asked], asked, off)
-        with_tables |= {constant.name: constant for constant in directional}
+    if directional is not None:
+        asked = [width for width in reached if width in widths[::2] or width in near]
+        of_balls = directional.constants([radius * FITS, *near, *asked], asked)
+        with_tables |= {constant.name: constant for constant in of_balls}
     return constants.replace(*with_tables.values())
 
 
@@ -146,32 +159,6 @@ def _of_hessian(ball: OnBall, step: NearbyStep, constants: Constants) -> dict[st
     return _with_inverse(on_ball)
 
 
-def _directional(
-    setting: Setting, constants: Constants, radii: Sequence[float], asked: Sequence[float], off: float
-) -> list[Constant]:
-    """χ and ω on the first of some balls and on those asked for, if α does not depend on λ."""
-    problem = setting.problem
-    alpha, slope = constants.get("alpha"), constants.get("grad_alpha")
-    frozen = problem.frozen_step or (slope is not None and slope.value == 0 and slope.side is Side.EXACT)
-    r_0 = constants.get("r_0")
-    probable = r_0 is None or r_0.side is Side.HIGH_PROBABILITY  # is it known where w* is only with some probability?
-    if not frozen or alpha is None or problem.inner_at is None or probable:
-        return []
-    value = alpha.value
-    with_step = replace(problem, step_at=lambda ready: value, frozen_step=None)  # α itself does not matter
-    proof = setting.program if setting.program.has_loss else ProgramProof.of(with_step)
-    w, ball = setting.w_star, directional_constants.OnBall.of
-    try:
-        balls = [ball(proof, w, width, (width + off) * derived_constants.ROUNDED_UP) for width in _falling(radii)]
-        return directional_constants.constants_of(proof, w, off, balls, asked)
-    except Declined:
-        return []
-
-
-def _falling(radii: Sequence[float]) -> list[float]:
-    return sorted(set(radii), reverse=True)
-
-
 def _with_between(widths: Sequence[float]) -> Iterator[float]:
     """The widths with others between them, more between the widest."""
     for number, width in enumerate(widths):
@@ -191,7 +178,18 @@ def _step(setting: Setting, program: ProgramProof | None, constants: Constants) 
     return NearbyStep(alpha.value, step_rounding(program.problem))
 
 
-def _program(setting: Setting, closed: ClosedForms | None, constants: Constants) -> ProgramProof | None:
+def _with_step(setting: Setting, constants: Constants) -> ProgramProof | None:
+    """A proof for a gradient step on the loss with the step that is known; None where there is no loss, or no step."""
+    problem, alpha = setting.problem, constants.get("alpha")
+    if alpha is None or problem.inner_at is None:
+        return None
+    step = alpha.value
+    return ProgramProof.of(replace(problem, step_at=lambda ready: step, frozen_step=None))
+
+
+def _program(
+    setting: Setting, closed: ClosedForms | None, constants: Constants, with_step: Callable[[], ProgramProof | None]
+) -> ProgramProof | None:
     """What proves q and μ on any ball; None where it would take too long or where ∂₁Φ is the same for all w.
 
     A problem with closed forms has its step in them, and its loss is recorded for μ and L alone.
@@ -202,13 +200,10 @@ def _program(setting: Setting, closed: ClosedForms | None, constants: Constants)
         return None
     if closed is None:
         return setting.program
-    alpha, nu_1 = constants.get("alpha"), constants.get("nu_1")
+    nu_1 = constants.get("nu_1")
     if nu_1 is not None and nu_1.value == 0:
         return None
-    program = setting.program
-    if alpha is not None and problem.inner_at is not None and problem.curvature is not None:
-        step = alpha.value
-        program = ProgramProof.of(replace(problem, step_at=lambda ready: step, frozen_step=None))
+    program = (None if problem.curvature is None else with_step()) or setting.program
     return None if program.lower is None else _lower_level_of(program)
 
 

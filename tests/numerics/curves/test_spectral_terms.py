@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import user_problems as users
 from small import small
 
 import boundcheck as bc
@@ -67,6 +68,40 @@ def test_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("boundcheck.numerics.solvers.lower_level.many", many)
     monkeypatch.setattr("boundcheck.numerics.curves.aid.iterates", None)
     assert foresee(problem, result, methods_of(problem, ["itd", "aid-fp", "aid-cg"]), np.array([1, 9]))
+
+
+def _is_batch(x: torch.Tensor) -> bool:
+    """Is a batch among what `torch.func` has wrapped it in?"""
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(x):
+        if functorch.is_batchedtensor(x):
+            return True
+        x = functorch.get_unwrapped(x)
+    return False
+
+
+def test_the_function_of_a_user_is_not_called_for_every_t() -> None:
+    """It is computed by formula, as that of a built-in problem; batches of it would be rows of t."""
+    pair = users.kernel_pair(size=12, features=3)
+    shipped = users.kernel_ridge.make(size=12, features=3, dynamics="gradient-descent")
+    step, batches = users.step_of(shipped), []
+    loss, outer = pair.user.inner_at, pair.user.outer_at
+    assert loss is not None
+
+    def watched(w: torch.Tensor, lam: torch.Tensor) -> torch.Tensor:
+        batches.append(_is_batch(w))
+        return loss(w, lam)
+
+    problem = bc.Problem.from_loss(watched, outer, shipped.w0, shipped.lam, step)
+    result, ts = reference(problem, problem.lam[None]), np.array([1, 5, T])
+    methods = methods_of(problem, ["itd", "aid-fp", "aid-cg"])
+    batches.clear()
+    terms = foresee(problem, result, methods, ts)
+    assert batches
+    assert not any(batches)
+    for m, of_shipped in foresee(shipped, result, methods, ts).items():
+        for name, values in of_shipped.items():
+            np.testing.assert_allclose(terms[m][name], values, rtol=1e-7, err_msg=f"{m} {name}")
 
 
 def test_it_is_refused_where_there_is_no_spectrum() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from boundcheck.numerics.program.cholesky_certificate import frobenius, gamma, largest_eigenvalue, spectral_norm
 from boundcheck.numerics.program.enclosure.farthest import farthest
 from boundcheck.numerics.program.enclosure.intervals import UP, norm
+from boundcheck.numerics.program.enclosure.kept_norms import kept
 
 MOST_ENTRIES = 2_000_000  # largest number of entries of T for which the bound is computed
 MOST_COLUMNS = 600  # largest number of columns for which inner products are formed
@@ -31,13 +32,13 @@ def affine_norm(C: Tensor, T: Tensor, radius: float) -> float:
       both terms large.
     """
     k, d, n = T.shape
-    flat = T.reshape(k, -1)
-    norm_of_T = min(spectral_norm(flat), spectral_norm(T.reshape(-1, n)))
+    flat, columns = T.reshape(k, -1), T.reshape(-1, n)
+    norm_of_T = kept("lesser flattening", (T,), lambda: min(spectral_norm(flat), spectral_norm(columns)))
     best = min((spectral_norm(C) + radius * norm_of_T) * UP, farthest(flat.T, C.reshape(-1), radius))
     if not 0 < n <= MOST_COLUMNS or not math.isfinite(best):
         return best
-    columns = T.reshape(-1, n)
-    gram_of_T, gram_of_C = radius**2 * (columns.T @ columns), C.T @ C
+    gram_of_T = radius**2 * kept("inner products of columns", (T,), lambda: columns.T @ columns)
+    gram_of_C = C.T @ C
     error_of_T = gamma(k * d + 8) * (radius * frobenius(columns)) ** 2
     error_of_C = gamma(d + 8) * frobenius(C) ** 2
 

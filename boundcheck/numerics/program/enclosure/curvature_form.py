@@ -60,11 +60,29 @@ def ends_of(parts: Sequence[Curvature]) -> tuple[float, float]:
 
     Both are infinite if nothing is known.
     """
+    return smallest_of(parts), largest_of(parts)
+
+
+def smallest_of(parts: Sequence[Curvature]) -> float:
+    """Return a lower bound of the smallest eigenvalue of D²f by one input; −∞ if nothing is known."""
     if not parts:
-        return 0.0, 0.0
-    whole = weighted_sum(parts)
-    least, most = -largest_eigenvalue(-whole.lo) - whole.slack, largest_eigenvalue(whole.up) + whole.slack
-    return -math.inf if math.isnan(least) else least, math.inf if math.isnan(most) else most
+        return 0.0
+    whole = _whole(parts)
+    least = -largest_eigenvalue(-whole.lo) - whole.slack
+    return -math.inf if math.isnan(least) else least
+
+
+def largest_of(parts: Sequence[Curvature]) -> float:
+    """Return an upper bound of the largest eigenvalue of D²f by one input; ∞ if nothing is known."""
+    if not parts:
+        return 0.0
+    whole = _whole(parts)
+    most = largest_eigenvalue(whole.up) + whole.slack
+    return math.inf if math.isnan(most) else most
+
+
+def _whole(parts: Sequence[Curvature]) -> Curvature:
+    return parts[0] if len(parts) == 1 else weighted_sum(parts)
 
 
 def weighted_sum(parts: Sequence[Curvature], weights: Sequence[float] | None = None) -> Curvature:

@@ -31,7 +31,9 @@ from boundcheck.numerics.program.cholesky_certificate import (
     spectral_norm,
 )
 from boundcheck.numerics.program.enclosure.flattenings import formed_tensor, least_norm_of_flattenings
+from boundcheck.numerics.program.enclosure.flattenings_by_factors import least_norm_by_factors
 from boundcheck.numerics.program.enclosure.intervals import UP, Interval, euclidean, total
+from boundcheck.numerics.program.enclosure.kept_norms import Numbers, kept
 from boundcheck.numerics.program.rounding_rules.ball import gamma
 
 MOST_BLOCKS = 2_000  # largest number of blocks for which a matrix N is formed
@@ -76,17 +78,26 @@ def trilinear_norm(parts: Iterable[Trilinear]) -> float:
     slack = math.fsum(part.slack for part in parts) * UP
     if not math.isfinite(slack) or not all(bool(part.c.size.isfinite().all()) for part in parts):
         return math.inf
+    parts = [part for part in parts if len(part.c.lo)]
+    return kept("trilinear", _numbers(parts), lambda: _without_slack(parts)) + slack
+
+
+def _numbers(parts: Sequence[Trilinear]) -> Numbers:
+    """All but the slacks."""
+    return tuple(number for part in parts for number in (part.c.lo, part.c.hi, *part.factors))
+
+
+def _without_slack(parts: list[Trilinear]) -> float:
     parts, small = _split(parts)
-    slack += small
     paired = math.fsum(_paired(part.c.size, part) for part in parts)
     single = [part for part in parts if part.single]
     if not single or math.prod(single[0].lengths) > MOST_ENTRIES:
-        return paired * UP + slack
+        return paired * UP + small
     rest = math.fsum(_paired(part.c.size, part) for part in parts if not part.single)
     rest += math.fsum(_paired(part.c.rad, part) for part in single)
     if rest >= WORTH * paired or paired <= _largest_term(single) / WORTH:  # the tensor would gain next to nothing
-        return paired * UP + slack
-    return min(paired, _as_one_tensor(single) + rest) * UP + slack
+        return paired * UP + small
+    return min(paired, _as_one_tensor(single) + rest) * UP + small
 
 
 def _split(parts: list[Trilinear]) -> tuple[list[Trilinear], float]:
@@ -112,6 +123,10 @@ def sizes_of_terms(part: Trilinear, c: Tensor | None = None) -> Tensor:
 
 def _paired(c: Tensor, part: Trilinear) -> float:
     """Return the least of the bounds by pairing the three factors."""
+    return kept("paired", (c, *part.factors), lambda: _least_pairing(c, part))
+
+
+def _least_pairing(c: Tensor, part: Trilinear) -> float:
     c = c.abs()
     used = c != 0
     if not bool(used.any()):
@@ -204,6 +219,10 @@ def _hadamard(Y: Factor, Z: Factor) -> float:
 def _as_one_tensor(parts: Sequence[Trilinear]) -> float:
     """Return an upper bound of the least norm of the three flattenings of the sum of the middles."""
     pairs = [(part.c.mid, part.factors) for part in parts]
+    size = math.fsum(total(sizes_of_terms(part)) for part in parts) * UP
+    by_factors = least_norm_by_factors(pairs, parts[0].lengths, size)
+    if by_factors is not None:
+        return by_factors
     return least_norm_of_flattenings(pairs, parts[0].lengths) + _rounding_of_tensor(parts)
 
 
@@ -225,13 +244,20 @@ def middle_of(parts: Sequence[Trilinear], most: int) -> Middle | None:
 
     None if the tensor would be larger, or is not finite.
     """
+    slack, formed = math.fsum(part.slack for part in parts), [part for part in parts if len(part.c.lo)]
+    middle = kept(f"middle of at most {most}", _numbers(formed), lambda: _middle_of(formed, most))
+    off = math.inf if middle is None else (middle.off + slack) * UP
+    return None if middle is None or not math.isfinite(off) else Middle(middle.tensor, off)
+
+
+def _middle_of(parts: Sequence[Trilinear], most: int) -> Middle | None:
     single = [part for part in parts if part.single]
     if not single or math.prod(single[0].lengths) > most:
         return None
     if not all(math.isfinite(float(part.c.size.sum())) for part in single):
         return None
     tensor = formed_tensor([(part.c.mid, part.factors) for part in single], single[0].lengths)
-    off = _rounding_of_tensor(single) + math.fsum(part.slack for part in parts)
+    off = _rounding_of_tensor(single)
     off += math.fsum(_paired(part.c.rad if part.single else part.c.size, part) for part in parts)
     return Middle(tensor, off * UP) if math.isfinite(off) and bool(tensor.isfinite().all()) else None
 

@@ -48,6 +48,8 @@ class Derivatives:
         order = values_before(self.output)
         self.adjoints: dict[int, Interval] = {id(self.output): point(torch.ones(self.output.shape))}
         self.values = order
+        self._curvatures: dict[Pair, list[Curvature]] = {}
+        self._thirds: dict[tuple[str, str, str], list[Trilinear]] = {}
         # the parts of the derivatives by values affine in w that come from values not affine in w
         self._affine_adjoints: dict[int, Interval] = {}
         with torch.no_grad():
@@ -74,12 +76,14 @@ class Derivatives:
     def curvature(self, pair: Pair) -> list[Curvature]:
         """Return the parts of D²f by two inputs."""
         self.enclosures.require(*pair)
-        return [
-            part
-            for value, adjoint in self._with_adjoints()
-            if value.rule is not None
-            for part in value.rule.curvature(adjoint, pair)
-        ]
+        if pair not in self._curvatures:
+            self._curvatures[pair] = [
+                part
+                for value, adjoint in self._with_adjoints()
+                if value.rule is not None
+                for part in value.rule.curvature(adjoint, pair)
+            ]
+        return self._curvatures[pair]
 
     @cached_property
     def ends(self) -> tuple[float, float]:
@@ -101,12 +105,14 @@ class Derivatives:
     def third(self, slots: tuple[str, str, str]) -> list[Trilinear]:
         """Return the parts of D³f by three inputs."""
         self.enclosures.require(*slots)
-        return [
-            part
-            for value, adjoint in self._with_adjoints()
-            if value.rule is not None
-            for part in value.rule.third(adjoint, slots)
-        ]
+        if slots not in self._thirds:
+            self._thirds[slots] = [
+                part
+                for value, adjoint in self._with_adjoints()
+                if value.rule is not None
+                for part in value.rule.third(adjoint, slots)
+            ]
+        return self._thirds[slots]
 
     @torch.no_grad()
     def gradient_norm(self) -> float:

@@ -73,6 +73,12 @@ class Slope:
         """The number of stored numbers."""
         return int(self.held.rows.nnz) if isinstance(self.held, Sparse) else self.held.numel()
 
+    def with_rows(self, rows: Tensor) -> Slope:
+        """The same with other bounds over the ball; what is known of F stays known."""
+        slope = Slope(self.held, self.slip, rows)
+        vars(slope).update((name, vars(self)[name]) for name in ("F", "norms", "norm", "matrix") if name in vars(self))
+        return slope
+
     @cached_property
     def norms(self) -> Tensor:
         """Upper bounds of ‖F_i‖."""
@@ -269,7 +275,7 @@ def refined(value: Value, radius: float) -> Value:
     for slot, slope in value.slopes.items():
         bend = value.bends.get((W, slot), torch.zeros((), dtype=torch.float64))
         rows = torch.minimum(slope.rows, (slope.slip + radius * bend) * UP)
-        slopes[slot] = Slope(slope.held, slope.slip, rows)
+        slopes[slot] = slope.with_rows(rows)
     change = radius * slopes[W].reach * UP if W in slopes else torch.zeros((), dtype=torch.float64)
     box = value.box if value.at_point else value.box.meet(value.centre.grown(change))
     return replace(value, box=box, slopes=slopes, radius=radius, _second={}, _norms={})
