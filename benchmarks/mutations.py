@@ -235,7 +235,8 @@ def _order(order: int) -> Change:
     return change
 
 
-ZERO = {("square", 3), ("abs", 2), ("abs", 3), ("relu", 2), ("relu", 3), ("huber", 3)}  # derivatives that are 0
+ZERO = {(name, order) for name in ("sign", "sgn") for order in (1, 2, 3)}  # derivatives that are 0
+ZERO |= {("square", 3), ("abs", 2), ("abs", 3), ("relu", 2), ("relu", 3), ("huber", 3)}
 NEVER_RECORDED = {"square"}  # PyTorch runs pow in its place
 ORDERS = range(4)
 

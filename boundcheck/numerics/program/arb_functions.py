@@ -64,6 +64,23 @@ def _relu_orders(x: Any) -> Any:
     return (x, flint.arb(1), flint.arb(0)) if x > 0 else (flint.arb(0),) * 3
 
 
+def clamp(low: float | None, high: float | None) -> Callable[[Any], Any]:
+    """Return x between two numbers with its derivatives. Balls that contain one of the numbers are declined."""
+    ends = [flint.arb(end) for end in (low, high) if end is not None]
+
+    def orders(x: Any) -> Any:
+        zero = flint.arb(0)
+        if any(x.overlaps(end) for end in ends):
+            raise Declined("clamp at its kink")
+        if low is not None and x < low:
+            return flint.arb(low), zero, zero
+        if high is not None and x > high:
+            return flint.arb(high), zero, zero
+        return x, flint.arb(1), zero
+
+    return orders
+
+
 def power(exponent: float) -> Callable[[Any], Any]:
     """Return x^p with its first two derivatives as a function of x. If p is not an integer, x must be positive."""
     p = flint.arb(exponent)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from boundcheck.numerics.program.arb_arrays import Jet, Node, Tape, array
-from boundcheck.numerics.program.arb_functions import FUNCTIONS, power
+from boundcheck.numerics.program.arb_functions import FUNCTIONS, clamp, power
 from boundcheck.numerics.program.arb_numbers import balls, exact, filled
 from boundcheck.numerics.program.enclosure.linear_rules import MOVES, SEVERAL
 from boundcheck.numerics.program.recorded_program import CUT, Declined, Operation
@@ -184,6 +184,20 @@ class ArbRules:
         if not x.depends and exponent == int(exponent) and exponent >= 0:  # data need no derivatives
             return self.tape.put(Jet(array(x.jet.value ** int(exponent))))
         return self.tape.apply(x, power(exponent))
+
+    def _clamp(self, x: Any, min: Any = None, max: Any = None) -> Node:
+        for end in (min, max):
+            if end is not None and not isinstance(end, int | float):
+                raise Declined("clamp between tensors")
+        if min is not None and max is not None and not min <= max:
+            raise Declined(f"clamp between {min} and {max}")
+        return self.tape.apply(self._node(x), clamp(min, max))
+
+    def _clamp_min(self, x: Any, min: Any) -> Node:
+        return self._clamp(x, min)
+
+    def _clamp_max(self, x: Any, max: Any) -> Node:
+        return self._clamp(x, None, max)
 
     def _logsumexp(self, x: Any, dim: Any, keepdim: bool = False) -> Node:
         return self._log(self._sum(self._exp(x), dim, keepdim))

@@ -23,7 +23,7 @@ Function = Callable[[Tensor, Tensor], Tensor]
 TABLES = (cases.MOVES, cases.SUMS, cases.ELEMENTARY, cases.CHAINS, cases.PRODUCTS, cases.LOG_SUM_EXP, cases.EXPANSIONS)
 ALL = [case for table in TABLES for case in table]
 NO_RULE = {"cumsum", "trace", "avg_pool2d", "_adaptive_avg_pool2d", "convolution", "huber_loss", "smooth_l1_loss"}
-NO_RULE |= {"binary_cross_entropy", "leaky_relu", "clamp", "clamp_min", "clamp_max", "hardtanh", "elu", "celu"}
+NO_RULE |= {"binary_cross_entropy", "leaky_relu", "hardtanh", "elu", "celu"}
 NO_RULE |= {"max", "amax", "min", "amin", "index_add", "scatter_add", "im2col", "index_put sum"}
 RECORDED_AS = {"max": "amax", "min": "amin", "index_put": "index_add"}
 

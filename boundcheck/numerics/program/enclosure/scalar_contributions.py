@@ -79,6 +79,7 @@ class _DerivativesOfSome(Derivatives):
 
     def __init__(self, whole: Derivatives, places: Sequence[int]) -> None:
         self.__dict__ |= _without_caches(whole, Derivatives)
+        self._curvatures, self._thirds = {}, {}  # those of the whole have other parts
         self.values = [whole.values[i] for i in places]
 
 
