@@ -16,6 +16,7 @@ from boundcheck.theory.evaluation import BoundValues, evaluate
 from boundcheck.theory.formula_tree import symbols_of
 from boundcheck.theory.intervals import evaluate_upwards
 from boundcheck.theory.rates import Rate
+from boundcheck.theory.recursion import Tracks
 from boundcheck.theory.sides import combine
 from boundcheck.theory.symbols import INDEX_NAMES, QUANTITIES, t
 
@@ -43,26 +44,29 @@ class Call:
         numbers = {constant.name: np.asarray(constant.value) for constant in used}
         return replace(self, arrays=MappingProxyType({**self.arrays, **numbers}), used=used)
 
-    def values(self, *, rigorous: bool = False, check: bool = True) -> BoundValues:
-        """The values with their side; `check=False` does not check the conditions of the theorem."""
+    def values(self, *, rigorous: bool = False, check: bool = True, tracks: Tracks | None = None) -> BoundValues:
+        """The values with their side; `check=False` does not check the conditions of the theorem.
+
+        `tracks` keeps the runs of the recursion for later calls.
+        """
         if check:
             self.check_conditions()
         compute = evaluate_upwards if rigorous else evaluate
         needed = {symbol.name for symbol in symbols_of(self.expression)}
         arrays = dict(self.arrays)
-        arrays |= self.state(rigorous=rigorous)
+        arrays |= self.state(rigorous=rigorous, tracks=tracks)
         # keep every index: the result has the shape of t and k
         arrays = {name: array for name, array in arrays.items() if name in needed or name in INDEX_NAMES}
         side = combine((constant, self.bound.direction(constant.name)) for constant in self.used)
         return BoundValues(compute(self.expression, arrays), side.side, side.delta, side.weakest, rigorous)
 
-    def state(self, *, rigorous: bool = False) -> dict[str, np.ndarray]:
+    def state(self, *, rigorous: bool = False, tracks: Tracks | None = None) -> dict[str, np.ndarray]:
         """The state of the recursion at every t, with the constants that hold there; empty without a recursion."""
         recursion = self.bound.recursion
         if recursion is None:
             return {}
         tables = {} if recursion.shrinking is None else recursion.shrinking.tables(self.used)
-        return recursion.run(self.arrays, rigorous=rigorous, tables=tables)
+        return recursion.run(self.arrays, rigorous=rigorous, tables=tables, tracks=tracks)
 
     def satisfied(self, number: int) -> np.ndarray:
         """Whether the condition with this number holds, at each point."""

@@ -16,6 +16,7 @@ from boundcheck.step_schedule import StepSchedule
 from boundcheck.theory.evaluation import evaluate
 from boundcheck.theory.iteration_search import Choice, Goal, search_k, search_pair, search_t
 from boundcheck.theory.rate_inversion import RATES_ONLY, choose_along, refusal_of_steps, takes_rates
+from boundcheck.theory.recursion import Tracks
 from boundcheck.theory.shape_inversion import HumpNumbers, SplitNumbers, choose_on_hump, choose_on_split
 from boundcheck.theory.symbols import k, q, t
 
@@ -157,10 +158,11 @@ def _choose(goal: Goal, bound: Bound, first: Call, given: Mapping[str, Any]) -> 
 
 def _value(bound: Bound, constants: Any, given: Mapping[str, Any]) -> Callable[[Any, Any], np.ndarray]:
     """The bound as a function of t and k, infinite where a condition of the theorem fails."""
+    tracks: Tracks = {}
 
     def value(ts: Any, ks: Any) -> np.ndarray:
         call = bound.call(constants, ts, ks, given)
-        values = call.values(check=False).values
+        values = call.values(check=False, tracks=tracks).values
         for condition in range(len(bound.conditions)):
             values = np.where(call.satisfied(condition), values, np.inf)
         return values

@@ -59,6 +59,9 @@ class Shrinking:
         return tables
 
 
+Tracks = dict[Any, "_Track"]  # by constants
+
+
 @dataclass(frozen=True)
 class Recursion:
     """A recursion over t that computes the state symbols of a formula.
@@ -90,8 +93,9 @@ class Recursion:
         return replace(self, first=first, step=step, shrinking=None)
 
     def run(
-        self, arrays: Mapping[str, np.ndarray], *, rigorous: bool, tables: Mapping[str, Table] = NO_TABLES
-    ) -> dict[str, np.ndarray]:
+        self, arrays: Mapping[str, np.ndarray], *, rigorous: bool, tables: Mapping[str, Table] = NO_TABLES,
+        tracks: Tracks | None = None,
+    ) -> dict[str, np.ndarray]:  # fmt: skip
         """Run the recursion once up to the largest t, and return the state at every t.
 
         With `rigorous` the state is computed in intervals, and the result contains their upper ends. The formulas of
@@ -106,6 +110,8 @@ class Recursion:
         tables : mapping from str to tuple of (float, float)
             The values of some constants on smaller balls, from `Shrinking.tables`, for a recursion with `shrinking`;
             none by default.
+        tracks : dict, optional
+            The runs so far. A run with the same constants goes on where the last one ended.
 
         Returns
         -------
@@ -117,16 +123,15 @@ class Recursion:
             tables = NO_TABLES
         else:
             fixed[self.shrinking.factor.name] = fixed[self.shrinking.slope.name]
-        walk = (_InIntervals if rigorous else _InFloats)(self, fixed, shells_of(fixed, tables))
-        values = walk.values(self.start, [0.0] * len(self.state), 0)
-        history, places = [walk.upper_ends(values)], [walk.place(values)]
-        for i in range(int(arrays["t"].max(initial=0))):
-            values = walk.values(self.step if i else self.first, values, places[-1])
-            recorded = walk.upper_ends(values)
-            if i and not rigorous and recorded == history[-1]:  # a fixed point in double precision
-                break
-            history.append(recorded)
-            places.append(walk.place(values))
+        key = (rigorous, tuple(fixed.items()), tuple(tables.items()))
+        track = None if tracks is None else tracks.get(key)
+        if track is None:
+            track = _Track.start(self, (_InIntervals if rigorous else _InFloats)(self, fixed, shells_of(fixed, tables)))
+        if tracks is not None:
+            tracks[key] = track
+        last = int(arrays["t"].max(initial=0))
+        track.extend(last, stop_when_fixed=not rigorous)
+        history, places, walk = track.history[: last + 1], track.places[: last + 1], track.walk
         table = np.array(history)
         if not rigorous and len(history) <= LONGEST_IN_INTERVALS and not np.isfinite(table).all():
             return self.run(arrays, rigorous=True, tables=tables)  # overflow: intervals have a larger exponent range
@@ -135,6 +140,38 @@ class Recursion:
         shells = np.array(places)[row]
         named = (name for name in tables if name in arrays)
         return state | {name: np.array([shell.constants[name] for shell in walk.shells])[shells] for name in named}
+
+
+@dataclass(eq=False)
+class _Track:
+    """The states of one run of a recursion so far, and the shells that contain them."""
+
+    recursion: Recursion
+    walk: _Walk
+    values: list[Any]  # the last state, as numbers of the arithmetic
+    history: list[list[float]]
+    places: list[int]
+    is_fixed: bool = False  # whether the state no longer changes
+
+    @classmethod
+    def start(cls, recursion: Recursion, walk: _Walk) -> _Track:
+        """The run at t = 0."""
+        values = walk.values(recursion.start, [0.0] * len(recursion.state), 0)
+        return cls(recursion, walk, values, [walk.upper_ends(values)], [walk.place(values)])
+
+    def extend(self, t: int, *, stop_when_fixed: bool) -> None:
+        """Go on up to t."""
+        for i in range(len(self.history) - 1, t):
+            if self.is_fixed:
+                return
+            step = self.recursion.step if i else self.recursion.first
+            self.values = self.walk.values(step, self.values, self.places[-1])
+            recorded = self.walk.upper_ends(self.values)
+            if i and stop_when_fixed and recorded == self.history[-1]:  # a fixed point in double precision
+                self.is_fixed = True
+                return
+            self.history.append(recorded)
+            self.places.append(self.walk.place(self.values))
 
 
 class _Walk(ABC):
