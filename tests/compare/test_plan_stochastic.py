@@ -121,7 +121,7 @@ def test_no_split_where_nothing_is_enough() -> None:
         ({"rmse": 1.0, "batches": [0]}, "batch must be at least 1"),
         ({"rmse": 1.0, "batches": []}, "batches is empty; give at least one"),
         ({"rmse": 1.0, "batches": 5}, r"batches = 5 is no list; give batch sizes, such as \[1, 10\]"),
-        ({"rmse": 1.0, "seed": -1}, "seed = -1 is no seed"),
+        ({"rmse": 1.0, "seed": -1}, "seed = -1 is not a seed"),
     ],
 )
 def test_refusals(options: dict[str, object], message: str) -> None:
