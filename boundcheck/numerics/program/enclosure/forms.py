@@ -78,13 +78,16 @@ def trilinear_norm(parts: Iterable[Trilinear]) -> float:
         return math.inf
     parts, small = _split(parts)
     slack += small
-    paired = math.fsum(_paired(part.c.size, part) for part in parts)
+    norms = [_paired(part.c.size, part) for part in parts]
+    paired = math.fsum(norms)
     single = [part for part in parts if part.single]
     if not single or math.prod(single[0].lengths) > MOST_ENTRIES:
         return paired * UP + slack
-    rest = math.fsum(_paired(part.c.size, part) for part in parts if not part.single)
-    rest += math.fsum(_paired(part.c.rad, part) for part in single)
+    rest = math.fsum(norm for norm, part in zip(norms, parts, strict=True) if not part.single)
     if rest >= WORTH * paired or paired <= _of_one_entry(single) / WORTH:  # then the tensor would gain next to nothing
+        return paired * UP + slack
+    rest += math.fsum(_paired(part.c.rad, part) for part in single)
+    if rest >= WORTH * paired:
         return paired * UP + slack
     return min(paired, _as_one_tensor(single) + rest) * UP + slack
 
@@ -119,12 +122,16 @@ def _paired(c: Tensor, part: Trilinear) -> float:
     if not bool(c.isfinite().all()):
         return math.inf
     root = c[used] ** (1 / 3) * UP
-    factors = [Factor(root, None if X is None else X[used]) for X in part.factors]
+    different = {id(X): Factor(root, None if X is None else X[used]) for X in part.factors}
+    factors = [different[id(X)] for X in part.factors]
     best = math.inf
-    for first in range(1 if part.A is part.B is part.C else 3):
-        X, Y, Z = factors[first], factors[(first + 1) % 3], factors[(first + 2) % 3]
+    for place, X in enumerate(factors):
+        if X in factors[:place]:  # the same pair again
+            continue
+        Y, Z = factors[(place + 1) % 3], factors[(place + 2) % 3]
         weights = X.sizes.sqrt()
-        best = min(best, Y.norm(weights) * Z.norm(weights))
+        length = Y.norm(weights)
+        best = min(best, length * (length if Z is Y else Z.norm(weights)))
         if len(root) <= MOST_BLOCKS:
             best = min(best, X.norm() * _hadamard(Y, Z))
     return best * UP
