@@ -122,19 +122,26 @@ def _paired(c: Tensor, part: Trilinear) -> float:
     if not bool(c.isfinite().all()):
         return math.inf
     root = c[used] ** (1 / 3) * UP
-    different = {id(X): Factor(root, None if X is None else X[used]) for X in part.factors}
-    factors = [different[id(X)] for X in part.factors]
+    factors: list[Factor] = []
+    for X in part.factors:
+        equal = (factor for factor, Y in zip(factors, part.factors, strict=False) if _equal(X, Y))
+        factors.append(next(equal, None) or Factor(root, None if X is None else X[used]))
     best = math.inf
-    for place, X in enumerate(factors):
-        if X in factors[:place]:  # the same pair again
+    for place, first in enumerate(factors):
+        if first in factors[:place]:  # the same pair again
             continue
-        Y, Z = factors[(place + 1) % 3], factors[(place + 2) % 3]
-        weights = X.sizes.sqrt()
-        length = Y.norm(weights)
-        best = min(best, length * (length if Z is Y else Z.norm(weights)))
+        second, third = factors[(place + 1) % 3], factors[(place + 2) % 3]
+        weights = first.sizes.sqrt()
+        length = second.norm(weights)
+        best = min(best, length * (length if third is second else third.norm(weights)))
         if len(root) <= MOST_BLOCKS:
-            best = min(best, X.norm() * _hadamard(Y, Z))
+            best = min(best, first.norm() * _hadamard(second, third))
     return best * UP
+
+
+def _equal(X: Tensor | None, Y: Tensor | None) -> bool:
+    """Are they the same numbers, or both the identity?"""
+    return X is Y or (X is not None and Y is not None and torch.equal(X, Y))
 
 
 @dataclass(frozen=True, eq=False)
