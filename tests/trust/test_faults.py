@@ -16,36 +16,22 @@ import boundcheck as bc
 from boundcheck.compare.certified_reference import CertifiedReference, certified_reference
 from boundcheck.report.audit import FAULTS as NAMES
 from boundcheck.trust.diagnosis import CHANCE, SHARE, Suspect, entries_that_count, simplest
-from boundcheck.trust.pieces import exact_at
 
 
 @pytest.fixture(autouse=True)
 def once_for_each_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The certified reference, which takes most of the time of an audit, is the same for every g.
-
-    So are the exact hypergradients at the iterates.
-    """
-
-    def key(problem: bc.Problem) -> tuple[object, ...]:
-        return (problem.phi_at, problem.outer_at, tuple(problem.lam.tolist()))
+    """The certified reference, which takes most of the time of an audit, is the same for every g."""
 
     def kept(problem: bc.Problem, *more: object) -> CertifiedReference:
-        if key(problem) not in KEPT:
-            KEPT[key(problem)] = certified_reference(problem, *more)
-        return KEPT[key(problem)]
-
-    def kept_at(problem: bc.Problem, w: Tensor) -> Tensor:
-        point = (*key(problem), w.dtype, w.numpy().tobytes())
-        if point not in KEPT_AT:
-            KEPT_AT[point] = exact_at(problem, w)
-        return KEPT_AT[point]
+        key = (problem.phi_at, problem.outer_at, tuple(problem.lam.tolist()))
+        if key not in KEPT:
+            KEPT[key] = certified_reference(problem, *more)
+        return KEPT[key]
 
     monkeypatch.setattr("boundcheck.trust.audit.certified_reference", kept)
-    monkeypatch.setattr("boundcheck.trust.early_stop.exact_at", kept_at)
 
 
 KEPT: dict[object, CertifiedReference] = {}
-KEPT_AT: dict[object, Tensor] = {}
 F64, F32 = torch.float64, torch.float32
 THREE = ["ridge", "logistic", "equilibrium"]
 LOSSES = ["ridge", "logistic", "one number"]
