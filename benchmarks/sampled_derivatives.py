@@ -405,26 +405,25 @@ class Judge:
             self.verdict.ratios[what] = proved / best
 
 
-def _norms(T: Tensor) -> Tensor:
-    return torch.tensor([form_norm(t) for t in T], dtype=F64)
-
-
-def form_norm(T: Tensor, steps: int = 8) -> float:
-    """At most the norm of a trilinear form: the best of a few alternating ascents."""
+def _norms(T: Tensor, steps: int = 8) -> Tensor:
+    """At most the norm of each of several trilinear forms: the best of a few alternating ascents."""
+    best = torch.zeros(len(T), dtype=F64)
     if not T.numel() or not bool(T.any()):
-        return 0.0
-    best = 0.0
-    generator = torch.Generator().manual_seed(T.numel())
-    starts = [torch.linalg.svd(T.flatten(0, 1)).Vh[0], torch.randn(T.shape[2], generator=generator, dtype=F64)]
-    rows = T.flatten(1)
+        return best
+    generator = torch.Generator().manual_seed(T[0].numel())
+    starts = [
+        torch.linalg.svd(T.flatten(1, 2), full_matrices=False).Vh[:, 0],
+        torch.randn(T.shape[3], generator=generator, dtype=F64).expand(len(T), -1),
+    ]
+    rows = T.flatten(2)
     for z in starts:
-        z = z / z.norm()
+        z = z / z.norm(dim=1, keepdim=True)
         for _ in range(steps):
-            U, S, Vh = torch.linalg.svd(T @ z)
-            z = Vh[0] @ (U[:, 0] @ rows).reshape(T.shape[1:])
-            length = float(z.norm())
-            best = max(best, float(S[0]), length)
-            if length == 0:
+            U, S, Vh = torch.linalg.svd((T @ z[:, None, :, None])[..., 0], full_matrices=False)
+            z = (Vh[:, :1] @ (U.mT[:, :1] @ rows).reshape(-1, *T.shape[2:]))[:, 0]
+            length = z.norm(dim=1)
+            best = torch.maximum(best, torch.maximum(S[:, 0], length))
+            if not bool(length.any()):
                 break
-            z = z / length
+            z = torch.where(length[:, None] > 0, z / length[:, None], 0.0)
     return best

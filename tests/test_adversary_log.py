@@ -69,7 +69,7 @@ def test_the_end_tells_of_everything(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
-    path, problems = tmp_path / "log", 24
+    path, problems = tmp_path / "log", 12
     command = [sys.executable, "-m", "adversary", "--problems", str(problems), "--jobs", "1", "--log", str(path)]
     command += ["--piece", "3"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), str(HERE / "benchmarks")))}

@@ -80,17 +80,19 @@ def check(
 
     With --method sid (or neumann:20) it draws minibatches, and measures bias and variance over many runs.
     """
-    from boundcheck.atomic_write import sole_use
-    from boundcheck.compare.check import check as run
-    from boundcheck.views import report_files, stochastic_files
-    from boundcheck.views.terminal import console, show_report, show_stochastic
-
     options = Options(runs, batch, step, step_v, points, level)
     minibatches = asks_for_minibatches(method, options, {"--samples": samples != 1, "--trace-t": trace_t is not None})
     steps = options.schedules()
     if trace_t is not None and not 1 <= trace_t <= t:
         raise InputError(f"--trace-t {trace_t} is outside 1 … {t}; give a t of the run, or a larger --t")
     known, size = asked_constants(know), asked_memory(memory)
+
+    # what takes seconds to load comes after the options, so that a wrong one is refused at once
+    from boundcheck.atomic_write import sole_use
+    from boundcheck.compare.check import check as run
+    from boundcheck.views import report_files, stochastic_files
+    from boundcheck.views.terminal import console, show_report, show_stochastic
+
     report: Any
     with sole_use(out) if out else nullcontext() as results:
         shorter = fewer_runs(options) if minibatches else fewer_steps(t)

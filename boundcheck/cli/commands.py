@@ -60,18 +60,20 @@ def plan(
 
     With --method sid, also the steps and the batch, for the root mean square error.
     """
-    from boundcheck.compare.plan import plan as make
-    from boundcheck.compare.plan_stochastic import plan_stochastic
-    from boundcheck.views.terminal import console, show_plan, show_stochastic_plan
-
     if (eps is None) == (rtol is None):
         both = "no accuracy was given" if eps is None else "--eps and --rtol were given together"
         raise InputError(f"{both}; give --rtol 0.01 for an error of 1 % of ‖∇f‖, or --eps for an absolute error")
     minibatches = asks_for_minibatches(method, Options(batch=batch), {})
     known, size = asked_constants(know), asked_memory(memory)
+    if minibatches and method != ["sid"]:
+        raise InputError(f"plan knows sid among the methods with minibatches, not {', '.join(method or ())}")
+
+    # what takes seconds to load comes after the options, so that a wrong one is refused at once
+    from boundcheck.compare.plan import plan as make
+    from boundcheck.compare.plan_stochastic import plan_stochastic
+    from boundcheck.views.terminal import console, show_plan, show_stochastic_plan
+
     if minibatches:
-        if method != ["sid"]:
-            raise InputError(f"plan knows sid among the methods with minibatches, not {', '.join(method or ())}")
         loaded = asked_finite_sum(problem, seed, dtype, device, set_problem, batch)
         with console.progress(quiet or as_json) as progress:
             of_sid = plan_stochastic(

@@ -440,7 +440,17 @@ class Bound:
         Chain or None
             None if the proof is not encoded.
         """
-        return None if self.chain is None else proof_with_defaults(self.chain, self.defaults, given)
+        if self.chain is None:
+            return None
+        known = frozenset(symbol.name for symbol in self.defaults) & given
+        if known not in self._proofs:
+            self._proofs[known] = proof_with_defaults(self.chain, self.defaults, known)
+        return self._proofs[known]
+
+    @cached_property
+    def _proofs(self) -> dict[frozenset[str], Chain]:
+        """The proofs so far, by the names of the defaults that are not needed."""
+        return {}
 
     def latex(self, *, coefficients: bool = True) -> str:
         """The statement as LaTeX.

@@ -60,7 +60,7 @@ def _amin(items: tuple[Any, ...], axis: int = 0) -> Any:
 _NUMPY = {"amax": _amax, "amin": _amin, "GeometricSum": geometric_sum}
 
 
-@functools.lru_cache(maxsize=512)
+@functools.lru_cache(maxsize=2048)
 def compiled(expression: sp.Expr, names: tuple[str, ...]) -> Callable[..., Any]:
     """Compile `expression` to a numpy function of its symbols in the order of `names`; cached."""
     by_name = {symbol.name: symbol for symbol in expression.free_symbols}
@@ -69,7 +69,7 @@ def compiled(expression: sp.Expr, names: tuple[str, ...]) -> Callable[..., Any]:
     return function
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=1024)
 def compiled_scalars(expressions: tuple[sp.Expr, ...], names: tuple[str, ...]) -> Callable[..., list[float]]:
     """Compile several expressions to one function of floats, for loops in which numpy would be slow."""
     by_name = {symbol.name: symbol for expression in expressions for symbol in expression.free_symbols}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -218,12 +218,20 @@ class _Walk(ABC):
 
 
 class _InFloats(_Walk):
+    @cached_property
+    def functions(self) -> dict[tuple[int, int], Callable[..., list[float]]]:
+        """Compiled expressions of the recursion, which outlives this walk, with the constants of a shell."""
+        return {}
+
     def number(self, value: float) -> Any:
         return value
 
     def values(self, expressions: tuple[sp.Expr, ...], state: list[Any], number: int) -> list[Any]:
         constants = self.constants[number]
-        return compiled_scalars(expressions, (*constants, *self.state))(*constants.values(), *state)
+        key = id(expressions), number
+        if key not in self.functions:
+            self.functions[key] = compiled_scalars(expressions, (*constants, *self.state))
+        return self.functions[key](*constants.values(), *state)
 
     def upper_ends(self, values: list[Any]) -> list[float]:
         return values

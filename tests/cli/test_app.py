@@ -44,7 +44,7 @@ def test_a_reader_that_goes_away_is_no_failure() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 def test_a_full_disk_is_reported() -> None:
     with Path("/dev/full").open("w") as full:
-        run = subprocess.run([sys.executable, "-m", "boundcheck", "list"], stdout=full, stderr=subprocess.PIPE)
+        run = subprocess.run([sys.executable, "-m", "boundcheck", "bound", "itd"], stdout=full, stderr=subprocess.PIPE)
     assert run.returncode == 2
     assert b"Traceback" not in run.stderr
 

@@ -15,7 +15,10 @@ from boundcheck.report.method_curve import BoundCurve, Curve
 T = 60
 PAPER = ("lr", "krr", "br", "hr")
 OWN = {"lr": "gradient-descent", "krr": "heavy-ball", "br": "heavy-ball", "hr": "heavy-ball"}
-SIZES: dict[str, dict[str, int]] = {"hr": {"size": 30, "features": 20, "represented": 25}}  # n = 2500 takes minutes
+SIZES: dict[str, dict[str, int]] = {  # the sizes of the paper take minutes
+    "lr": {"size": 50, "features": 30},
+    "hr": {"size": 30, "features": 20, "represented": 25},
+}
 CASES = [(name, dynamics) for name in PAPER for dynamics in dict.fromkeys(("gradient-descent", OWN[name]))]
 
 
@@ -124,13 +127,13 @@ def test_predicted_and_measured_rates() -> None:
 
 
 def test_several_lam_are_checked_one_by_one() -> None:
-    problem = bc.load_problem("lr", size=30, features=10)
-    report = bc.check(problem, ["itd", "aid-fp"], t=30, samples=3, seed=1)
-    again = bc.check(problem, ["itd", "aid-fp"], t=30, samples=3, seed=1)
-    curves = bc.error_curves(problem, ["itd", "aid-fp"], t=30, samples=3, seed=1)
+    problem, t = bc.load_problem("lr", size=12, features=4), 15
+    report = bc.check(problem, ["itd", "aid-fp"], t=t, samples=3, seed=1)
+    again = bc.check(problem, ["itd", "aid-fp"], t=t, samples=3, seed=1)
+    curves = bc.error_curves(problem, ["itd", "aid-fp"], t=t, samples=3, seed=1)
     lams = problem.sample(3, 1)
     for i, lam in enumerate(lams):
-        alone = bc.check(problem, ["itd", "aid-fp"], t=30, lam=lam)
+        alone = bc.check(problem, ["itd", "aid-fp"], t=t, lam=lam)
         for method in ("itd", "aid-fp"):
             np.testing.assert_allclose(report.curve(method).errors[i], curves[method][i], rtol=1e-9)
             for name, bound in alone.curve(method).applicable.items():

@@ -28,7 +28,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Any:
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "fig1"  # one for all workers of pytest
     with FileLock(f"{folder}.lock"):  # the first one runs it, the others find it done
-        return conduct.conduct(experiment, settings, folder, workers.Processes(2)).outcome
+        return conduct.conduct(experiment, settings, folder, workers.Here()).outcome
 
 
 @pytest.fixture(scope="module")

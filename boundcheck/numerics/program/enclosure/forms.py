@@ -89,13 +89,16 @@ def _numbers(parts: Sequence[Trilinear]) -> Numbers:
 
 def _without_slack(parts: list[Trilinear]) -> float:
     parts, small = _split(parts)
-    paired = math.fsum(_paired(part.c.size, part) for part in parts)
+    norms = [_paired(part.c.size, part) for part in parts]
+    paired = math.fsum(norms)
     single = [part for part in parts if part.single]
     if not single or math.prod(single[0].lengths) > MOST_ENTRIES:
         return paired * UP + small
-    rest = math.fsum(_paired(part.c.size, part) for part in parts if not part.single)
-    rest += math.fsum(_paired(part.c.rad, part) for part in single)
+    rest = math.fsum(norm for norm, part in zip(norms, parts, strict=True) if not part.single)
     if rest >= WORTH * paired or paired <= _largest_term(single) / WORTH:  # the tensor would gain next to nothing
+        return paired * UP + small
+    rest += math.fsum(_paired(part.c.rad, part) for part in single)
+    if rest >= WORTH * paired:
         return paired * UP + small
     return min(paired, _as_one_tensor(single) + rest) * UP + small
 
@@ -134,15 +137,26 @@ def _least_pairing(c: Tensor, part: Trilinear) -> float:
     if not bool(c.isfinite().all()):
         return math.inf
     root = c[used] ** (1 / 3) * UP
-    factors = [Factor(root, None if X is None else X[used]) for X in part.factors]
+    factors: list[Factor] = []
+    for X in part.factors:
+        equal = (factor for factor, Y in zip(factors, part.factors, strict=False) if _equal(X, Y))
+        factors.append(next(equal, None) or Factor(root, None if X is None else X[used]))
     best = math.inf
-    for first in range(1 if part.A is part.B is part.C else 3):
-        X, Y, Z = factors[first], factors[(first + 1) % 3], factors[(first + 2) % 3]
-        weights = X.sizes.sqrt()
-        best = min(best, Y.norm(weights) * Z.norm(weights))
+    for place, first in enumerate(factors):
+        if first in factors[:place]:  # the same pair again
+            continue
+        second, third = factors[(place + 1) % 3], factors[(place + 2) % 3]
+        weights = first.sizes.sqrt()
+        length = second.norm(weights)
+        best = min(best, length * (length if third is second else third.norm(weights)))
         if len(root) <= MOST_BLOCKS:
-            best = min(best, X.norm() * _hadamard(Y, Z))
+            best = min(best, first.norm() * _hadamard(second, third))
     return best * UP
+
+
+def _equal(X: Tensor | None, Y: Tensor | None) -> bool:
+    """Are they the same numbers, or both the identity?"""
+    return X is Y or (X is not None and Y is not None and torch.equal(X, Y))
 
 
 @dataclass(frozen=True, eq=False)
