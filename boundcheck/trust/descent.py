@@ -28,6 +28,7 @@ TIGHTER = 0.25  # θ is multiplied by this if a decrease is not significant
 TIGHTEST = 1e-8  # the smallest θ
 SHORTEST = 1e-12  # stop shortening a step at this fraction of the first one at a point; λ does not move any more
 FINER = 3  # improve only f this many times if a decrease is not significant; after that, the hypergradients too
+CREDIBLE = 10.0  # E(w) − f may be at most this many times as large as f at the start of the step, or as E(w)
 MEMORY = 5  # a step has to go below the largest of this many values of f
 
 
@@ -135,6 +136,10 @@ class Descent:
                 self.alpha /= 4
                 continue
             here, there, decrease = self.judged(here, there)
+            if not is_credible(here, there):
+                self.note(there, self.alpha, accepted=False)
+                self.alpha /= 4
+                continue
             if decrease is Decrease.ENOUGH:
                 self.note(there, self.alpha, accepted=True)
                 self.alpha = self.next_alpha(here, there)
@@ -156,7 +161,7 @@ class Descent:
             there = self.value(lam, Start(here.w, here.v, here.g))
         except (DivergenceError, AssumptionError):
             return None
-        if math.isinf(there.error):
+        if math.isinf(there.error) or not is_credible(here, there):
             self.note(there, self.alpha, accepted=False)
             return None
         return there
@@ -209,3 +214,8 @@ class Descent:
         before, after = (self.coordinates.gradient(point.lam, point.g) for point in (here, there))
         moved = -self.alpha * before
         return step_rules.barzilai_borwein(self.alpha, float(moved @ moved), float(moved @ (after - before)))
+
+
+def is_credible(here: OuterValue, there: OuterValue) -> bool:
+    """Whether E(w) − f is not far larger than f at the start of a step and E(w). Otherwise w is far from w(λ)."""
+    return abs(there.shift) <= CREDIBLE * max(abs(here.f), abs(there.f + there.shift))

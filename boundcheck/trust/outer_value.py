@@ -38,6 +38,8 @@ MOST_CORRECTIONS = 40  # the largest number of corrections at a point
 PARTS = (1.0, 0.5, 0.25)  # the parts of a correction that are tried
 FALLS = 0.3  # a correction is conclusive only if it reduces the residual to this fraction
 PLAIN = 20  # steps of Φ, if no part of a correction helps
+GROWS = 10.0  # steps of Φ that increase the residual by more than this factor are not taken
+SMALLER_PARTS = (1 / 16, 1 / 64, 1 / 256)  # the parts of a correction that are tried then
 LOSS_ROUNDINGS = 8  # the rounding of a sum such as E, in units of the last place
 
 
@@ -46,7 +48,7 @@ class OuterValue:
     """f and ∇f at one λ, with estimates of their errors, and their cost.
 
     `t` and `k` are the products for w and for v. `products` is the sum of both, of the evaluations of Φ and of the
-    products with ∂₂Φ. `shown` says whether a strict correction has shown the error.
+    products with ∂₂Φ. `shown` says whether a strict correction has shown the error. `shift` is E(w) − f.
     """
 
     lam: Tensor
@@ -60,6 +62,7 @@ class OuterValue:
     k: int
     products: int
     shown: bool = True
+    shift: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,7 @@ class _SolvedPoint:
         rounding = LOSS_ROUNDINGS * torch.finfo(self.w.dtype).eps * abs(self.f)
         return OuterValue(
             self.problem.lam, self.f, f_error + rounding, self.g, error, self.w, self.v, self.t, self.k, self.products,
-            shown,
+            shown, self.shift,
         )  # fmt: skip
 
 
@@ -237,16 +240,27 @@ def _moved(
         return _Moved(linearised, left, True, 0, 0)
     s, used = solver.solve(linearised, left, residual, transposed=False)
     for tries, part in enumerate(PARTS, 1):
-        tried = linearise(problem, w - part * s, prepared)
-        left = tried.x.detach() - tried.y.detach()
+        tried, left = _residual_at(problem, prepared, w - part * s)
         if (size_after := float(left.norm())) < size:
             near = size_after <= FALLS * size or float(s.norm()) <= math.sqrt(torch.finfo(w.dtype).eps) * float(
                 w.norm()
             )
             return _Moved(tried, left, part == 1 and near, used, used + tries)
     z = lower_level.run(problem, prepared.ready, problem.dynamics.start(w), PLAIN).z
-    tried = linearise(problem, problem.dynamics.iterate(z), prepared)
-    left = tried.x.detach() - tried.y.detach()
+    tried, left = _residual_at(problem, prepared, problem.dynamics.iterate(z))
+    products = used + PLAIN + len(PARTS) + 1
+    if float(left.norm()) <= GROWS * size:
+        return _Moved(tried, left, False, used + PLAIN, products)
+    for tries, part in enumerate(SMALLER_PARTS, 1):  # Φ does not contract here
+        tried, left = _residual_at(problem, prepared, w - part * s)
+        if float(left.norm()) < size:
+            return _Moved(tried, left, False, used + PLAIN, products + tries)
     if not bool(torch.isfinite(left).all()):
         raise lower_level.explain_divergence(problem, prepared.ready, problem.dynamics.start(w), PLAIN)
-    return _Moved(tried, left, False, used + PLAIN, used + PLAIN + len(PARTS) + 1)
+    return _Moved(*_residual_at(problem, prepared, w), False, used + PLAIN, products + len(SMALLER_PARTS) + 1)
+
+
+def _residual_at(problem: Problem, prepared: Prepared, w: Tensor) -> tuple[Linearisation, Tensor]:
+    """Φ linearised at w, and w − Φ(w)."""
+    linearised = linearise(problem, w, prepared)
+    return linearised, linearised.x.detach() - linearised.y.detach()
