@@ -339,7 +339,7 @@ def test_products_of_float32_numbers_are_enclosed() -> None:
 
 
 def test_a_lower_level_that_diverges_at_a_large_lam_gives_a_shorter_step() -> None:
-    """Steps of Φ multiplied w by 1e45, and f = −1.9e42 was taken for a decrease. A mean of softplus is positive."""
+    """Steps of Φ lead away from w(λ), and f = −443 was taken for a decrease. A mean of softplus is positive."""
     generator = torch.Generator().manual_seed(4)
     X = torch.randn(60, 5, generator=generator, dtype=torch.float64)
     y = torch.where(X[:, 0] + 0.5 * torch.randn(60, generator=generator, dtype=torch.float64) > 0, 1.0, -1.0)
@@ -352,6 +352,5 @@ def test_a_lower_level_that_diverges_at_a_large_lam_gives_a_shorter_step() -> No
 
     start = torch.tensor(-4.0, dtype=torch.float64)
     problem = bc.Problem.from_loss(inner, outer, torch.zeros(5, dtype=torch.float64), start)
-    minimum = bc.minimise(problem, tol=1e-3, outer_step=300.0)
-    assert minimum.converged
+    minimum = bc.minimise(problem, tol=1e-3, outer_step=2000.0, steps=1, prove=False)
     assert all(0 < trial.f < 10 for trial in minimum.history if trial.accepted)
