@@ -24,12 +24,13 @@ class Verdict(str, Enum):
     NOT_APPLICABLE : str
         "not applicable": the theorem does not apply to this method on this problem.
     INCONCLUSIVE : str
-        "inconclusive": the error is above the bound, but a constant may be too small.
+        "inconclusive": the error is above the bound, but a constant or the reference may be wrong.
     VIOLATED_PROBABLY : str
-        "violated with high probability": the error is above the bound, and the constants are right with probability 1
-        − δ.
+        "violated with high probability": the error is above the bound by more than rounding, the reference is
+        certified, and the constants are right with probability 1 − δ.
     VIOLATED : str
-        "violated": the error is above the bound, and the constants are proved.
+        "violated": the error is above the bound by more than rounding, the reference is certified, and the constants
+        are proved.
     """
 
     HOLDS = "holds"

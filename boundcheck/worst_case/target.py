@@ -1,7 +1,7 @@
 """Targets of the search: a bound of the catalogue, or a false claim, with its method.
 
 The claims are statements that docs/errata.md shows to be wrong. They are here to show that the search refutes them.
-Each claim is a bound of the catalogue after one substitution.
+Each claim is a bound of the catalogue in which constants or rates are replaced or left out.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.solvers.krylov_error import KrylovError
 from boundcheck.numerics.solvers.result import LinearSolution
 
-SPENT = 1e-4  # stop if (‖r‖/‖b‖)² is below this times ε²: only the recursive r gets smaller then, not the true residual
+SPENT = 1e-4  # no step changes v once (‖r‖/‖b‖)² is below this times ε²: then only the recursive r gets smaller
 
 
 def solve(
@@ -20,8 +20,8 @@ def solve(
 ) -> LinearSolution:
     """Do exactly k steps. After the residual has reached rounding (`spent`), further steps change nothing.
 
-    With `tol`, stop when the residual is small enough. With `error` too, the error must also be small enough, or the
-    residual must have reached rounding.
+    With `tol`, stop when the residual is small enough. With `tol` and `error`, stop when the residual and the error
+    are small enough, or when the residual has reached rounding.
     """
 
     def A(v: Tensor) -> Tensor:

@@ -4,7 +4,7 @@
     v = (g* + η₁R_t)/μ_λ,   z = L_Φ* + ν₂R_t
 
 with δ and the recursion for R_t of `itd-shrinking`. q, ν₁, ν₂, η₁, η₂, μ_λ and κ are the constants on the smallest ball
-around w* that contains ‖w−w*‖ ≤ R_t and on which they are known. Unless given, μ_λ = 1−q. This bound never exceeds
+around w* whose radius is at least R_t and on which they are known. Unless given, μ_λ = 1−q. This bound never exceeds
 `aid-cg-local`. Proof: docs/proofs.md.
 """
 

@@ -5,7 +5,7 @@
 with the recursion for R_t of `itd-shrinking`. For w on the ball, with A = I−∂₁Φ(w)ᵀ, w'(w) = A⁻ᵀ∂₂Φ(w) and
 ρ(w) = ∇₁E(w) − Av*: χ is the Lipschitz constant from w* of w ↦ ∇₂E + ∂₂Φᵀv* + w'ᵀ(∇₁E + ∂₁Φᵀv*), and
 ‖(w'(w)−w')ᵀρ(w)‖ ≤ ω‖w−w*‖². Unless given, χ and ω follow from ν₁, ν₂, η₁, η₂, and μ_λ = 1−q. All constants hold on the
-smallest ball around w* that contains ‖w−w*‖ ≤ R_t and on which they are known. Proof: docs/proofs.md.
+smallest ball around w* whose radius is at least R_t and on which they are known. Proof: docs/proofs.md.
 """
 
 from __future__ import annotations

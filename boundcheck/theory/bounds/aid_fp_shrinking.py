@@ -5,7 +5,7 @@
     z = L_Φ* + ν₂R_t,   S_k = (1−σ^k)/(1−σ),   S*_k = (1−q*^k)/(1−q*)
 
 with σ, δ and the recursion for R_t of `itd-shrinking`. q, ν₁, ν₂, η₁ and η₂ are the constants on the smallest ball
-around w* that contains ‖w−w*‖ ≤ R_t and on which they are known. This bound never exceeds `aid-fp-local`. Proof:
+around w* whose radius is at least R_t and on which they are known. This bound never exceeds `aid-fp-local`. Proof:
 docs/proofs.md.
 """
 

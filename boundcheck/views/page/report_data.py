@@ -59,10 +59,10 @@ def _row(report: Report, curve: Curve, bound_curve: BoundCurve, shown: bool) -> 
             )
         except BoundcheckError:
             continue
-        finite = np.isfinite(bound_curve.values[0])
+        is_finite = np.isfinite(bound_curve.values[0])
         if np.allclose(
-            np.broadcast_to(values_of_code, curve.t.shape)[finite],
-            bound_curve.values[0][finite],
+            np.broadcast_to(values_of_code, curve.t.shape)[is_finite],
+            bound_curve.values[0][is_finite],
             rtol=PAGE_DIFFERENCE,
             atol=0,
         ):

@@ -21,7 +21,7 @@ MOST_REASONS = 2  # the most reasons on the first screen
 WIDE = 110  # in terminals with at least so many columns, the table has all columns
 NARROW = 76  # in terminals with fewer columns, the table has the fewest columns
 LEGEND = (
-    "t: lower-level steps (k: steps of the linear solver, as many). angle: between g and ∇f. "
+    "t: lower-level steps (k: those of the linear solver{as_many}). angle: between g and ∇f. "
     "tight: within 10 times the error; loose: within 1000; vacuous: beyond."
 )
 COURSES = {  # the words for one method, and for several methods
@@ -56,7 +56,8 @@ def show(
     console = console or Screen(highlight=False)
     _answer(console, report)
     console.print(_methods(report, console.width))
-    console.print(Text(LEGEND, style="dim"))
+    as_many = "" if any(":" in method for method in report.curves) else ", k = t"
+    console.print(Text(LEGEND.format(as_many=as_many), style="dim"))
     for line in _blocked(report):
         console.print(Text(line, style="yellow"))
     _next_steps(console, report, source)
