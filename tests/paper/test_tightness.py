@@ -105,7 +105,7 @@ def claim(outcome: Outcome, words: str) -> Claim:
 
 
 def test_the_report_says_what_holds(outcome: Outcome) -> None:
-    assert claim(outcome, "needs to be clarified").ours == "4 of 4 bounds are attained, none is refuted"
+    assert claim(outcome, "needs to be clarified").ours == "4 of 4 bounds are attained, none refuted"
     assert claim(outcome, "at every t and k").holds
     assert claim(outcome, "appendix B").ours == "refuted"
     assert claim(outcome, "itd on bilinear instances, q = 0.9, t = 1").holds is False  # 0.5 is not 10/19
