@@ -238,6 +238,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def files_in(place: Path) -> list[Path]:
+    """What is there, without what Python keeps of the files that it imports."""
+    return sorted(path for path in place.iterdir() if path.name != "__pycache__")
+
+
 def is_refused(code: int, stdout: str, stderr: str, message: str, expected: int) -> bool:
     """One line with this message, and nothing else."""
     assert message in stderr
@@ -253,10 +258,10 @@ def test_one_line_and_exit_code_2(
     boundcheck: Command, place: Path, monkeypatch: pytest.MonkeyPatch, words: str, message: str, code: int
 ) -> None:
     monkeypatch.chdir(place)
-    before = sorted(place.iterdir())
+    before = files_in(place)
     done = boundcheck(*shlex.split(words))
     assert is_refused(done.returncode, done.stdout, done.stderr, message, code)
-    assert [path for path in sorted(place.iterdir()) if path.name != "__pycache__"] == before
+    assert files_in(place) == before
 
 
 def test_there_are_many() -> None:
