@@ -114,7 +114,7 @@ class Formulas(TorchFunctionMode):
         self._copies: list[Copy] = []
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        super().__exit__(exc_type, exc_value, traceback)
+        super().__exit__(exc_type, exc_value, traceback)  # type: ignore[no-untyped-call]
         copies, self._copies = self._copies, []
         if exc_type is None:
             for copy in copies:
