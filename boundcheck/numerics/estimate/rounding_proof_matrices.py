@@ -1,8 +1,12 @@
-"""Proved enclosures of ∂₁Φ, ∂₂Φ, ∇₁E and ∇²₁E at a point, as balls around the computed matrices."""
+"""Proved enclosures of ∂₁Φ, ∂₂Φ, ∇₁E and ∇²₁E at a point, as balls around the computed matrices.
+
+There are none at a kink, where autograd returns a matrix that is no derivative.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +17,7 @@ from boundcheck.numerics.bilevel.problem_types import Ready
 from boundcheck.numerics.estimate.rounding_proof import NoProof
 from boundcheck.numerics.program.outside_torch import NoWayOut
 from boundcheck.numerics.program.rounding_rules.ball import Ball, Refusal
+from boundcheck.numerics.program.rounding_rules.decisions import edges_refused
 from boundcheck.numerics.program.rounding_watch import RoundingWatch
 
 LARGEST_D, LARGEST = 600, 5_000_000  # the most rows, and the most entries of both matrices; more would take seconds
@@ -68,7 +73,7 @@ def of_step(problem: Problem) -> Ball | NoProof:
     def parts(w: Tensor, lam: Tensor, ready: Ready, eye: Tensor) -> Sequence[Tensor]:
         return () if problem.step_at is None else [torch.as_tensor(problem.step_at(ready)).reshape(())]
 
-    enclosures = _followed(problem, problem.w0, parts, rows=0)
+    enclosures = _followed(problem, problem.w0, parts, rows=0, derivatives=False)
     return enclosures if isinstance(enclosures, NoProof) else enclosures[0]
 
 
@@ -81,10 +86,13 @@ def _grad(y: Tensor, inputs: tuple[Tensor, ...], eye: Tensor) -> Sequence[Tensor
     ]
 
 
-def _followed(problem: Problem, w: Tensor, parts: Parts, rows: int) -> list[Ball] | NoProof:
+def _followed(
+    problem: Problem, w: Tensor, parts: Parts, rows: int, *, derivatives: bool = True
+) -> list[Ball] | NoProof:  # fmt: skip
     """Return balls of the tensors that `parts` computes, by running error analysis.
 
-    `rows` is the number of rows of the identity matrix that `parts` receives.
+    `rows` is the number of rows of the identity matrix that `parts` receives. `derivatives` says whether the tensors
+    are derivatives, of which nothing is proved at a kink.
     """
     if w.device.type != "cpu":
         return NoProof(f"rounding is proved on the CPU only, and the problem is on {w.device}")
@@ -95,7 +103,7 @@ def _followed(problem: Problem, w: Tensor, parts: Parts, rows: int) -> list[Ball
     w.requires_grad_(True)
     lam.requires_grad_(True)
     try:
-        with torch.enable_grad(), NoWayOut(watch.refuse), watch:
+        with torch.enable_grad(), edges_refused() if derivatives else nullcontext(), NoWayOut(watch.refuse), watch:
             tensors = [part.clone() for part in parts(w, lam, problem.prepare(lam), eye)]
     except Exception as error:  # the user's code may raise any error; a refusal gives the reason
         text = " ".join(str(error).split())[:200]

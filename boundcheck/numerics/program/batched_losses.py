@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from boundcheck.numerics.program.batched_layers import LAYERS
-from boundcheck.numerics.program.batched_strides import STRIDES
+from boundcheck.numerics.program.batched_strides import STRIDES, VIEWS, Copy
 
 Result = TypeVar("Result")
 
@@ -111,6 +111,14 @@ class Formulas(TorchFunctionMode):
         super().__init__()
         self.used = False
         self.anchor = anchor
+        self._copies: list[Copy] = []
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        super().__exit__(exc_type, exc_value, traceback)  # type: ignore[no-untyped-call]
+        copies, self._copies = self._copies, []
+        if exc_type is None:
+            for copy in copies:
+                copy.refuse_writes()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         formula = None if _as_they_are.get() else FORMULAS.get(func)
@@ -120,7 +128,10 @@ class Formulas(TorchFunctionMode):
                 return result
             return result + self.anchor.to(result)
         self.used = True
-        return formula(*args, **(kwargs or {}))
+        result = formula(*args, **(kwargs or {}))
+        if func in VIEWS:
+            self._copies.append(Copy.of(args[0] if args else kwargs["input"], result))
+        return result
 
 
 NEW = frozenset((

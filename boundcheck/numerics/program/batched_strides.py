@@ -2,11 +2,15 @@
 
 PyTorch's own `as_strided` reads the memory of the whole batch there: in torch 2.13, its values under `vmap` and its
 second derivatives come from wrong entries.
+
+The entries are a copy, where PyTorch returns a view. A function that writes into the view, or into its tensor
+afterwards, computes something else with a copy, so it is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -42,6 +46,29 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     return input.reshape(-1)[places]
 
 
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """The tensors of a call of `as_strided`, and how often each had been written into."""
+
+    input: Tensor
+    result: Tensor
+    versions: tuple[int | None, int | None]
+
+    @classmethod
+    def of(cls, input: Tensor, result: Tensor) -> Copy:
+        """Remember a call."""
+        return cls(input, result, (_version(input), _version(result)))
+
+    def refuse_writes(self) -> None:
+        """Refuse a function that wrote into one of the tensors since."""
+        if (_version(self.input), _version(self.result)) != self.versions:
+            raise InputError(f"a write in place into a result of as_strided, or into its tensor afterwards; {ASK}")
+
+
+def _version(x: Tensor) -> int | None:
+    return None if x.is_inference() else x._version
+
+
 def _is_data(x: Tensor) -> bool:
     """Return True if the tensor is neither batched nor differentiated."""
     if x.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(x):
@@ -54,3 +81,4 @@ STRIDES: dict[Callable[..., Any], Callable[..., Any]] = {
     Tensor.as_strided: as_strided,
     torch.as_strided_copy: as_strided,
 }
+VIEWS = frozenset((torch.as_strided, Tensor.as_strided))  # of PyTorch; the other is a copy there too

@@ -14,6 +14,7 @@ from pieces import normal
 from torch import Tensor
 from torch.nn import functional as F
 
+import boundcheck as bc
 from boundcheck.numerics.bilevel import derivative_check
 from boundcheck.numerics.bilevel.problem import Problem
 from boundcheck.numerics.estimate import rounding_noise
@@ -189,3 +190,18 @@ def test_a_condition_that_rounding_changed_is_declined() -> None:
     )
     found = proved(problem, w, w, w)
     assert found == NoProof("aten.gt.Scalar: rounding changed a condition or an index")
+
+
+def test_no_derivative_is_proved_at_a_kink() -> None:
+    """Φ(w) = 0.9w next to 0, and autograd says 0.5 at 0, where the sign of w jumps. That was said to be exact."""
+
+    def phi(w: Tensor, lam: Tensor) -> Tensor:
+        z = w * (1 + lam)
+        return 0.5 * w + 0.4 * torch.sign(z) * torch.relu(z.abs() - lam * w.abs())
+
+    start, one = torch.tensor([0.2], dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+    problem = bc.Problem.from_map(phi, lambda w, lam: ((w - 1) ** 2).sum() / 2, start, one)
+    constants = bc.estimate_constants(problem, ball="local", budget=6)
+    for name in ("q_star", "L_Phi_star", "W"):
+        assert constants[name].side is bc.Side.LOWER
+    assert "a comparison at its edge" in constants["q_star"].provenance.how

@@ -11,6 +11,8 @@ import boundcheck as bc
 
 W0, LAM = torch.tensor([0.3, -0.2, 0.5], dtype=torch.float64), torch.tensor([0.4], dtype=torch.float64)
 
+DATA = torch.arange(4, dtype=torch.float64) / 10
+
 
 def windows(w: Tensor) -> Tensor:
     return torch.stack([w[:2], w[1:]])
@@ -53,3 +55,32 @@ def test_memory_of_something_else_is_refused(strided: object, message: str) -> N
 def test_strides_of_data_are_free() -> None:
     X = zeros(6) + torch.arange(6)
     make(lambda w: torch.as_strided(X, (2, 2), (1, 1), 2) * w[0])
+
+
+def _into_the_view(w: Tensor) -> Tensor:
+    b = DATA / 3
+    b.as_strided((2,), (2,)).add_(torch.sin(w[:2]))
+    return b.reshape(2, 2)
+
+
+def _into_the_tensor(w: Tensor) -> Tensor:
+    b = DATA * w[:1]
+    view = torch.as_strided(input=b, size=(2, 2), stride=(1, 1))
+    b.mul_(2)
+    return view
+
+
+@pytest.mark.parametrize("written", [_into_the_view, _into_the_tensor])
+def test_writes_that_a_copy_does_not_show_are_refused(written: object) -> None:
+    """The write was lost, and the hypergradient was that of another function: 1 % off, and said to be within 2e-8."""
+    with pytest.raises(bc.InputError, match="a write in place into a result of as_strided"):
+        make(written)
+
+
+def test_writes_before_a_view_are_taken() -> None:
+    def written(w: Tensor) -> Tensor:
+        b = DATA * w[:1]
+        b.mul_(2)
+        return torch.as_strided(b, (2, 2), (1, 1))
+
+    make(written)

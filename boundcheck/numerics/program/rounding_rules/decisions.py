@@ -2,11 +2,16 @@
 
 A condition must have the same answer for the whole ball; otherwise it is refused. Values such as |x| or max(x, y) need
 no decision, because they change by no more than their arguments.
+
+Where numbers are exact, a condition is sure at its edge too, as x > 0 is for x = 0. Values are then proved. What is
+differentiated has a kink there, so within `edges_refused` such a condition is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -15,6 +20,18 @@ from torch.nn.functional import unfold
 
 from boundcheck.numerics.program.rounding_rules.ball import Ball, Real, Refusal, ball, choose, mul, sub
 from boundcheck.numerics.program.rounding_rules.elementwise import exp, expm1
+
+_refuses_edges: ContextVar[bool] = ContextVar("refuses edges", default=False)
+
+
+@contextmanager
+def edges_refused() -> Iterator[None]:
+    """Refuse conditions at their edge in this context, for proofs of derivatives."""
+    token = _refuses_edges.set(True)
+    try:
+        yield
+    finally:
+        _refuses_edges.reset(token)
 
 
 def decide(yes: Tensor, no: Tensor) -> Tensor:
@@ -26,12 +43,19 @@ def decide(yes: Tensor, no: Tensor) -> Tensor:
 
 def positive(x: Ball) -> Tensor:
     """Return the condition x > 0."""
+    _refuse_edge(x)
     return decide(x.mid > x.rad, x.mid <= -x.rad)
 
 
 def zero(x: Ball) -> Tensor:
     """Return the condition x = 0."""
+    _refuse_edge(x)
     return decide((x.mid == 0) & (x.rad == 0), x.mid.abs() > x.rad)
+
+
+def _refuse_edge(x: Ball) -> None:
+    if _refuses_edges.get() and bool((x.mid.abs() <= x.rad).any()):
+        raise Refusal("a comparison at its edge, where what depends on it has a kink")
 
 
 def _gt(a: Real, b: Real) -> Tensor:
@@ -48,6 +72,7 @@ def _eq(a: Real, b: Real) -> Tensor:
 
 def sign(x: Ball) -> Ball:
     """Return the sign: −1, 0 or 1."""
+    _refuse_edge(x)
     sure = decide((x.mid.abs() > x.rad) | ((x.mid == 0) & (x.rad == 0)), torch.zeros_like(x.mid, dtype=torch.bool))
     return ball(torch.where(sure, x.mid.sign(), 0.0))
 

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from boundcheck.numerics.program.enclosure.flattenings import Part, least_norm_of_flattenings
 from boundcheck.numerics.program.enclosure.flattenings_by_factors import least_norm_by_factors
+from boundcheck.numerics.program.enclosure.forms import Trilinear, trilinear_norm
+from boundcheck.numerics.program.enclosure.intervals import point
 
 D, GENERATOR = 60, torch.Generator().manual_seed(5)
 
@@ -67,3 +69,16 @@ def test_nothing_is_said_where_the_tensor_is_quicker_or_rounding_too_large() -> 
     assert least_norm_by_factors(nearly, (D, D, D), size_of(nearly)) is None
     tiny: list[Part] = [(c, (A * 1e-200, B, C))]
     assert least_norm_by_factors(tiny, (D, D, D), size_of(tiny)) is None
+
+
+@pytest.mark.parametrize("small", [1e-160, 1e-200])
+def test_small_numbers_beside_large_ones_of_other_terms(small: float) -> None:
+    """Both terms were lost, and the norm was said to be 0."""
+    A, B, C = (torch.zeros(2, 1, D, dtype=torch.float64) for _ in range(3))
+    A[0, 0, 0], A[1, 0, 1] = 1, small
+    B[0, 0, 0], B[1, 0, 1] = small, 1
+    C[0, 0, 0], C[1, 0, 1] = 1, 1
+    parts: list[Part] = [(torch.ones(2, dtype=torch.float64), (A, B, C))]
+    assert least_norm_by_factors(parts, (D, D, D), 2 * small) is None
+    part = Trilinear(point(parts[0][0]), A, B, C, 0.0)
+    assert trilinear_norm([part]) >= small
