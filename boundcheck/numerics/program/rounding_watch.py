@@ -52,8 +52,7 @@ class RoundingWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     An operation runs as it is, then its rule runs on balls, in float64. Tensors of conditions and of whole numbers are
     exact: where a rule is not sure of them, or where what was computed is not what is sure, it is declined. What is
-    computed from data alone is data: it has no ball, and is exact as computed. Factorisations are an exception, as
-    their rule needs to know the matrix.
+    computed from data alone is data: it has no ball, and is exact as computed.
     """
 
     def __init__(self, enclose: bool) -> None:
@@ -128,7 +127,7 @@ class RoundingWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return result
         blank = written if name in ("fill_", "copy_", "zero_") else []  # not read before
         self._note(full, leaves, [x for x in given if not any(x is y for y in blank)])
-        from_data = name not in LU and not any(self._has_ball(x) for x in given)
+        from_data = not any(self._has_ball(x) for x in given)
         for x in written:
             if _float(x) and not self._followed_to(x):
                 self._snapshot(x)
@@ -150,6 +149,8 @@ class RoundingWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._data |= {
                 _place(x): x.detach() for x in results if _float(x) and not _sparse(x) and not x._is_zerotensor()
             }
+            if name in LU and self.enclose:
+                self._keep_factors(name, self._arguments(name, args, kwargs)[0][0], results)
             return result
         self._apply(full, name, arguments, results)
         return result
@@ -227,8 +228,12 @@ class RoundingWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             elif new is not None or not isinstance(result, tuple):
                 _same(full, new, x)
         if name in LU:
-            matrix, lu, pivots = arguments[0][0], results[LU[name][0]], results[LU[name][1]]
-            self._factors[_place(lu)] = (lu.detach(), matrix_of(matrix, lu, pivots))
+            self._keep_factors(name, arguments[0][0], results)
+
+    def _keep_factors(self, name: str, matrix: Ball, results: list[Any]) -> None:
+        """Remember of which matrix the LU factors are."""
+        lu, pivots = results[LU[name][0]], results[LU[name][1]]
+        self._factors[_place(lu)] = (lu.detach(), matrix_of(matrix, lu, pivots))
 
     def _keep(self, full: str, x: Tensor, new: Any) -> None:
         if not isinstance(x, Tensor) or x.layout is not torch.strided:

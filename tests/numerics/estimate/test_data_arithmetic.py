@@ -103,3 +103,26 @@ def test_data_that_are_written_in_place_are_data() -> None:
         out[0] += mpmath.mpf(0.1) * mpmath.sin(a[1])
         truth = mpmath.norm(mpmath.matrix([x - y for x, y in zip(a, out, strict=True)]))
     assert truth <= proved.residual_w < 1e-14
+
+
+def test_a_solution_from_data_is_taken_as_computed() -> None:
+    """The exact solution is 1e-12 away: the matrix has a condition number of 10⁵."""
+    A = torch.tensor([[1.0, 1.0], [1.0, 1.0 + 1e-5]], dtype=torch.float64)
+    B = torch.tensor([[0.3, 0.1], [0.3, 0.1 + 1e-6]], dtype=torch.float64)
+
+    def phi(w: Tensor, h: Tensor) -> Tensor:
+        return torch.linalg.solve(A, B) @ torch.sin(w) + h
+
+    start = torch.zeros(2, dtype=torch.float64)
+    problem = bc.Problem.from_map(phi, lambda w, h: ((w - 3) ** 2).sum(), start, start[:1] + 1)
+    assert not doubt(problem)
+    solution = reference(problem, problem.lam[None])
+    w = solution.w[0]
+    proved = rounding_proof.proved(problem, w, solution.v[0], solution.value[0])
+    assert isinstance(proved, EnclosedNorms), proved
+    with mpmath.workdps(50):
+        a = [mpmath.mpf(x) for x in w.tolist()]
+        K = [[mpmath.mpf(x) for x in row] for row in torch.linalg.solve(A, B).tolist()]
+        out = [mpmath.fsum(x * mpmath.sin(y) for x, y in zip(row, a, strict=True)) + 1 for row in K]
+        truth = mpmath.norm(mpmath.matrix([x - y for x, y in zip(a, out, strict=True)]))
+    assert truth <= proved.residual_w < 1e-14
