@@ -205,3 +205,17 @@ def test_no_derivative_is_proved_at_a_kink() -> None:
     for name in ("q_star", "L_Phi_star", "W"):
         assert constants[name].side is bc.Side.LOWER
     assert "a comparison at its edge" in constants["q_star"].provenance.how
+
+
+@pytest.mark.parametrize(
+    ("cubic", "is_proved"), [(lambda x: x * x * x.abs(), True), (lambda x: x * x * torch.sign(x), False)]
+)
+def test_a_kink_that_a_factor_cancels_is_no_kink(cubic: Callable[[Tensor], Tensor], is_proved: bool) -> None:
+    """x²|x| has two derivatives at 0. A sign that jumps in the function itself is refused, whatever its factors are."""
+    start, one = torch.tensor([0.2], dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+    problem = bc.Problem.from_map(
+        lambda w, lam: 0.5 * w + 0.01 * cubic(w * lam), lambda w, lam: ((w - 1) ** 2).sum() / 2, start, one
+    )
+    q_star = bc.estimate_constants(problem, ball="local", budget=6)["q_star"]
+    assert q_star.is_safe is is_proved
+    assert q_star.value == pytest.approx(0.5)

@@ -71,7 +71,14 @@ def _eq(a: Real, b: Real) -> Tensor:
 
 
 def sign(x: Ball) -> Ball:
-    """Return the sign: −1, 0 or 1."""
+    """Return the sign: −1, 0 or 1.
+
+    Within `edges_refused`, a sign of 0 in a backward pass is the derivative of |x| at its kink. It is then any number
+    from −1 to 1, which a factor 0 cancels. In a forward pass the sign jumps there, and is refused.
+    """
+    if _refuses_edges.get() and torch._C._current_autograd_node() is not None:
+        edge = x.mid.abs() <= x.rad
+        return Ball(torch.where(edge, 0.0, x.mid.sign()), edge.to(x.mid))
     _refuse_edge(x)
     sure = decide((x.mid.abs() > x.rad) | ((x.mid == 0) & (x.rad == 0)), torch.zeros_like(x.mid, dtype=torch.bool))
     return ball(torch.where(sure, x.mid.sign(), 0.0))
