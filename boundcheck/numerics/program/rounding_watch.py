@@ -51,8 +51,8 @@ class RoundingWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows every operation with its rule; without `enclose`, only keeps what was seen.
 
     An operation runs as it is, then its rule runs on balls, in float64. Tensors of conditions and of whole numbers are
-    exact: where a rule is not sure of them, or where what was computed is not what is sure, it is declined. What is
-    computed from data alone is data: it has no ball, and is exact as computed.
+    exact: where a rule is not sure of them, or where what was computed is not what is sure, it is declined. What a
+    function computes from data alone is data: it has no ball, and is exact as computed.
     """
 
     def __init__(self, enclose: bool) -> None:
@@ -127,7 +127,8 @@ class RoundingWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return result
         blank = written if name in ("fill_", "copy_", "zero_") else []  # not read before
         self._note(full, leaves, [x for x in given if not any(x is y for y in blank)])
-        from_data = not any(self._has_ball(x) for x in given)
+        in_backward = torch._C._current_autograd_node() is not None  # derivatives are those of exact arithmetic
+        from_data = not in_backward and not any(self._has_ball(x) for x in given)
         for x in written:
             if _float(x) and not self._followed_to(x):
                 self._snapshot(x)
