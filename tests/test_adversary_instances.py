@@ -25,7 +25,7 @@ INSTANCES = {
     500800: "a ball around a w* whose existence is not proved, with constants proved around the computed one",
     813328: "r_0 claimed at a third of its value, where rounding of λ leaves our own three times too large",
     2018253: "a wrong backward that is nearly right at the start, and wrong at w*",
-    9000345: "a product of data in a backward pass, rounded in float32: the derivative of the function has the exact one",
+    9000345: "a product of data in a backward pass, rounded in float32, was taken for data: it is a derivative",
 }
 
 
